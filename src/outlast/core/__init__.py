@@ -1,0 +1,1 @@
+"""The rules of a run, and nothing else: no SQL, no clock, no threads."""

@@ -1,0 +1,416 @@
+"""What users define: steps, workflows, and the calls made of them.
+
+Where a definition is called decides what the call does; the table is in the
+documentation ("Calling things"). The rule behind it: no accident turns a durable
+step into a plain call in silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import inspect
+import warnings
+from asyncio import events
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from outlast.core.effects import InBody, InStep, Operations
+from outlast.core.errors import LostRun, WrongUse
+from outlast.core.identity import here
+from outlast.core.records import Effect
+from outlast.core.retry import NO_RETRY, Retry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+ONCE_TIMEOUT_S = 60.0
+SETTLE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The effect in doubt took place; `value` is what its step returns."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class DidNotHappen:
+    """The effect in doubt did not take place and will not; the step may be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nobody can tell by program; a person decides."""
+
+
+Verdict = Happened | DidNotHappen | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one step is run. Times in seconds; None is no limit."""
+
+    effect: Effect = Effect.IDEMPOTENT
+    retry: Retry = NO_RETRY
+    timeout: float | None = None
+    confirm: Callable[..., Any] | None = None
+    definite: tuple[type[BaseException], ...] = ()
+    settle: float = SETTLE_S
+    key: str | None = None
+    check_args: bool = True
+
+    def __post_init__(self) -> None:
+        if self.effect is not Effect.ONCE and (self.confirm is not None or self.definite):
+            raise WrongUse(f"confirm= and definite= belong to effect='once', this step is {self.effect.value!r}")
+        if self.effect is Effect.ONCE and self.timeout is None:
+            object.__setattr__(self, "timeout", ONCE_TIMEOUT_S)
+        if self.timeout is not None and not self.timeout > 0:
+            raise WrongUse(f"timeout={self.timeout}: must be positive seconds")
+        if not self.settle >= 0:
+            raise WrongUse(f"settle={self.settle}: must not be negative seconds")
+
+    def with_(self, **changes: Any) -> Settings:
+        """Return a copy with some settings changed. Raises WrongUse for a name that is none."""
+        unknown = changes.keys() - _SETTING_NAMES
+        if unknown:
+            raise WrongUse(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_SETTING_NAMES))}")
+        values = {name: getattr(self, name) for name in _SETTING_NAMES} | changes
+        values["effect"] = _effect(values["effect"])
+        if isinstance(values["definite"], type):
+            values["definite"] = (values["definite"],)
+        if values["retry"] is None:
+            values["retry"] = NO_RETRY
+        if "effect" in changes and "timeout" not in changes and self.effect is Effect.ONCE:
+            values["timeout"] = None if self.timeout == ONCE_TIMEOUT_S else self.timeout
+        return Settings(**values)
+
+
+_SETTING_NAMES = frozenset(Settings.__dataclass_fields__)
+
+
+def _effect(value: Any) -> Effect:
+    try:
+        return Effect(value)
+    except ValueError:
+        raise WrongUse(f"effect={value!r}: must be 'pure', 'idempotent' or 'once'") from None
+
+
+class Definition(Generic[P, R]):
+    """What steps and workflows have in common: a function with a name, and the face of that function."""
+
+    noun = "definition"
+
+    def __init__(self, fn: Callable[P, Any], name: str | None) -> None:
+        if not callable(fn):
+            raise WrongUse(f"@outlast.{self.noun} decorates a function, not {fn!r}")
+        self.fn = fn
+        self.name: str = name or _plain_name(fn)
+        if not self.name or any(c in self.name for c in "/#.[]!%") or not self.name.isprintable():
+            raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % may be in it")
+        self.is_async = _is_async(fn)
+        functools.update_wrapper(self, fn, updated=())
+        # Frameworks ask inspect and asyncio whether to await. Both look at the code's flags of anything
+        # that has a function's attributes (Python 3.11 knows no other way), and at these marks.
+        if self.is_async:
+            code = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
+            self.__code__ = code
+            self.__defaults__ = getattr(fn, "__defaults__", None)
+            self.__kwdefaults__ = getattr(fn, "__kwdefaults__", None)
+            self._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+            if hasattr(inspect, "markcoroutinefunction"):
+                inspect.markcoroutinefunction(self)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind like a function, so that a method can be decorated."""
+        if instance is None:
+            return self
+        bound = copy.copy(self)
+        bound.fn = functools.partial(self.fn, instance)
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<{self.noun} {self.name}>"
+
+    @functools.cached_property
+    def definition(self) -> str:
+        """Where the function stands, `module:qualname`; a script run by itself counts as the module of its file's name."""
+        fn = inspect.unwrap(self.fn)
+        module = getattr(fn, "__module__", "") or ""
+        if module == "__main__":
+            import __main__ as main
+
+            spec = getattr(main, "__spec__", None)
+            file = getattr(main, "__file__", None) or ""
+            module = spec.name if spec is not None else file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+        return f"{module}:{getattr(fn, '__qualname__', self.name)}"
+
+    @functools.cached_property
+    def returns(self) -> Any:
+        """The return annotation, for decoding; Any where there is none or it cannot be evaluated."""
+        return _hints(self.fn).get("return", Any)
+
+    @functools.cached_property
+    def hints(self) -> dict[str, Any]:
+        """The parameters' annotations."""
+        return _hints(self.fn)
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature | None:
+        try:
+            return inspect.signature(self.fn)
+        except (TypeError, ValueError):
+            return None
+
+
+class Step(Definition[P, R]):
+    """A function whose result is journaled. Made by `@step`; `fn` is the plain function."""
+
+    noun = "step"
+
+    def __init__(self, fn: Callable[P, Any], name: str | None, settings: Settings) -> None:
+        super().__init__(fn, name)
+        self.settings = settings
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Make a Call, also of a sync step; in a sync workflow it starts at once and `.result()` waits for it."""
+        place = here.get()
+        call: Call[R] = Call(self, args, kwargs, self.settings, place)
+        if type(place) is InBody and place.ops.blocking:
+            call.start()
+        return call
+
+    def _outside(self, place: InStep | None) -> None:
+        """Refuse what must not be a plain call where no journal would see it."""
+        if place is None and _in_run_loop():
+            raise LostRun(
+                f"step {self.name} was called in a context that has lost its run; "
+                "do not run workflow code in a fresh contextvars.Context"
+            )
+        if self.settings.effect is Effect.ONCE:
+            where = f"inside step {place.step_id} of run {place.run_id}" if place is not None else "outside of any run"
+            raise WrongUse(
+                f"step {self.name} has effect='once' and was called {where}, where nothing would keep it from happening twice; "
+                f"call it in a workflow, give it to app.start(), or call the plain function: {self.name}.fn(...)"
+            )
+
+
+class AsyncStep(Step[P, R]):
+    """A step made of an `async def` function: calling it makes a Call."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        return self.call(*args, **kwargs)
+
+    def options(self, **changes: Any) -> AsyncStep[P, R]:
+        """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
+        return _with_settings(self, changes)
+
+
+class SyncStep(Step[P, R]):
+    """A step made of a plain function. In a sync workflow calling it returns its value; `.call(...)` always makes a Call."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        place = here.get()
+        if type(place) is InBody:
+            if place.ops.blocking:
+                return self.call(*args, **kwargs).result()
+            raise WrongUse(
+                f"sync step {self.name} was called directly in async workflow {place.ops.workflow} (run {place.ops.run_id}), "
+                f"where it would block the worker; write: await {self.name}.call(...)"
+            )
+        self._outside(place)  # type: ignore[arg-type]
+        result: R = self.fn(*args, **kwargs)
+        return result
+
+    def options(self, **changes: Any) -> SyncStep[P, R]:
+        """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
+        return _with_settings(self, changes)
+
+
+class Workflow(Definition[P, R]):
+    """A function whose progress is durable. Made by `@workflow`; `fn` is the plain function."""
+
+    noun = "workflow"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        place = here.get()
+        call: Call[R] = Call(self, args, kwargs, Settings(), place)
+        if type(place) is InBody and place.ops.blocking:
+            call.start()
+        return call
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Make a Call, like calling the workflow."""
+        return self(*args, **kwargs)
+
+    def options(self, *, id: str | None = None) -> _WorkflowOptions[P, R]:
+        """Return this workflow with settings for some calls: `id` of the child run."""
+        return _WorkflowOptions(self, id)
+
+
+class _WorkflowOptions(Generic[P, R]):
+    def __init__(self, workflow: Workflow[P, R], id: str | None) -> None:
+        self._workflow, self._id = workflow, id
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        call = self._workflow(*args, **kwargs)
+        call.child_id = self._id
+        return call
+
+
+class Call(Coroutine[Any, Any, R_co]):
+    """A call that was made and not yet awaited: what `app.start`, `asyncio.gather` and `await` take.
+
+    Its identity is fixed when it is made. It hashes by order of creation
+    within its run, so that sets of calls iterate alike on every replay.
+    """
+
+    _outlast_call = True
+    __slots__ = ("args", "branch", "child_id", "definition", "future", "generator", "key", "kwargs", "ordinal", "place", "settings", "used")
+
+    def __init__(self, definition: Definition[..., Any], args: Any, kwargs: Any, settings: Settings, place: Any) -> None:
+        self.definition = definition
+        self.args: tuple[Any, ...] = args
+        self.kwargs: dict[str, Any] = kwargs
+        self.settings = settings
+        self.place = place
+        self.future: asyncio.Future[Any] | None = None
+        self.generator: Generator[Any, None, R_co] | None = None
+        self.child_id: str | None = None
+        self.used = False
+        self.key = ""
+        if type(place) is InBody:
+            self.key = place.branch.call(definition.name, settings.key)
+            self.ordinal: int = place.branch.counts.setdefault("!", 0) + 1
+            place.branch.counts["!"] = self.ordinal
+        else:
+            self.ordinal = id(self)
+
+    @property
+    def is_step(self) -> bool:
+        """Whether this is a call of a step, not of a workflow."""
+        return isinstance(self.definition, Step)
+
+    def __hash__(self) -> int:
+        return self.ordinal
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return f"<Call of {self.definition!r}{' ' + self.key if self.key else ''}>"
+
+    # -- awaiting ------------------------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, R_co]:
+        if self.used and self.future is None:
+            raise RuntimeError(f"{self!r} was awaited before; call {self.definition.name} again for a new call")
+        self.used = True
+        place = self.place
+        if type(place) is InBody:
+            place.ops.check()
+            future = self.future if self.future is not None else self.start()
+            self.future = None
+            return future.__await__()
+        return self._plain(place).__await__()
+
+    def start(self) -> asyncio.Future[Any]:
+        """Hand the call to its run now. (`await` does it by itself.)"""
+        self.used = True
+        self.future = self.place.ops.issue(self)
+        return self.future
+
+    def result(self) -> R_co:
+        """In a sync workflow: wait for the call's outcome and return it, or raise its error."""
+        if type(self.place) is not InBody or not self.place.ops.blocking:
+            raise WrongUse(f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await {self.definition.name}(...)")
+        ops: Operations = self.place.ops
+        result: R_co = ops.block(self.future if self.future is not None else self.start())
+        return result
+
+    def take(self) -> None:
+        """Mark the call as used: it was given to something that will run it."""
+        self.used = True
+
+    async def _plain(self, place: InStep | None) -> Any:
+        """The call outside of a run: a step is its plain function, a workflow is refused."""
+        definition = self.definition
+        if isinstance(definition, Step):
+            definition._outside(place)
+            if definition.is_async:
+                return await definition.fn(*self.args, **self.kwargs)
+            return await asyncio.to_thread(definition.fn, *self.args, **self.kwargs)
+        where = f"inside step {place.step_id} of run {place.run_id}" if place is not None else "outside of a run"
+        raise WrongUse(
+            f"workflow {definition.name} was awaited {where}, where nothing would survive a crash; "
+            f"start it: run = await app.start({definition.name}(...)); await run.result()"
+        )
+
+    def send(self, value: Any) -> Any:
+        if self.generator is None:
+            self.generator = self.__await__()
+        return self.generator.send(value)
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+        if self.generator is None:
+            self.used = True
+            error = typ if isinstance(typ, BaseException) else typ() if val is None else val
+            raise error
+        if val is None and tb is None:
+            return self.generator.throw(typ)
+        return self.generator.throw(typ, val, tb)
+
+    def close(self) -> None:
+        self.used = True
+        if self.generator is not None:
+            self.generator.close()
+
+    @property
+    def __name__(self) -> str:
+        return self.definition.name
+
+    def __del__(self) -> None:
+        if not self.used:
+            warnings.warn(
+                f"{self.definition.noun} {self.definition.name} was called but its Call was never awaited, so it did not run",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def _with_settings(definition: Any, changes: dict[str, Any]) -> Any:
+    changed = copy.copy(definition)
+    changed.settings = definition.settings.with_(**changes)
+    return changed
+
+
+def _in_run_loop() -> bool:
+    return getattr(events._get_running_loop(), "_outlast_run_loop", False)
+
+
+def _is_async(fn: Any) -> bool:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))  # noqa: B004
+
+
+def _plain_name(fn: Any) -> str:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    name = getattr(fn, "__name__", None) or type(fn).__name__
+    return "lambda" if name == "<lambda>" else str(name)
+
+
+def _hints(fn: Any) -> dict[str, Any]:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    try:
+        return inspect.get_annotations(fn, eval_str=True)
+    except Exception:  # noqa: BLE001 - an annotation may be anything; it only helps decoding
+        return {}
+
+

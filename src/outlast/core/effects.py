@@ -1,0 +1,90 @@
+"""The seam between a workflow body and what makes it durable.
+
+A body reaches durability only through an `Operations` object, which it finds in
+its context: `issue` a call, and read what was recorded (`now`, `patched`,
+`draw`). Timers go through the run's event loop. Everything else in the
+library stands on the other side of this seam, so that another engine can
+supply it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+from outlast.core.identity import Branch
+
+if TYPE_CHECKING:
+    from outlast.core.definitions import Call
+
+
+class Operations(Protocol):
+    """What a workflow body can ask of its run. Each is idempotent by identity, and raises Suspended once the run is stopped."""
+
+    run_id: str
+    workflow: str
+    blocking: bool
+    """Whether the body is a plain function in a thread, which waits by blocking."""
+
+    def issue(self, call: Call[Any]) -> asyncio.Future[Any]:
+        """Hand in a call. The future completes when its outcome is delivered."""
+        ...
+
+    def block(self, future: asyncio.Future[Any]) -> Any:
+        """Wait in the body's thread for a future; return its result or raise its error."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait in the body's thread."""
+        ...
+
+    def check(self) -> None:
+        """Raise LostRun unless the caller is this run's body, Suspended if the run is stopped."""
+        ...
+
+    def now(self) -> float:
+        """Return the time of the event delivered last, in seconds since the epoch."""
+        ...
+
+    def draw(self, name: str) -> str:
+        """Return 32 hex digits that belong to this name in this run."""
+        ...
+
+    def patched(self, key: str) -> bool:
+        """Tell whether the run takes the new side of the change `key`, for good."""
+        ...
+
+
+class Place:
+    """Where code runs."""
+
+    __slots__ = ()
+
+
+class InBody(Place):
+    """In a workflow body, on a branch."""
+
+    __slots__ = ("branch", "ops")
+
+    def __init__(self, ops: Operations, branch: Branch) -> None:
+        self.ops = ops
+        self.branch = branch
+
+
+class InStep(Place):
+    """In an attempt of a step."""
+
+    __slots__ = ("annotations", "attempt", "beat", "fence", "idempotency_key", "run_id", "step_id", "step_name", "workflow")
+
+    def __init__(
+        self, run_id: str, workflow: str, step_id: str, step_name: str, attempt: int, idempotency_key: str, fence: int
+    ) -> None:
+        self.run_id = run_id
+        self.workflow = workflow
+        self.step_id = step_id
+        self.step_name = step_name
+        self.attempt = attempt
+        self.idempotency_key = idempotency_key
+        self.fence = fence
+        self.annotations: dict[str, Any] = {}
+        self.beat: float | None = None

@@ -1,0 +1,525 @@
+"""One run in memory: its body, its journal, and what it wants next.
+
+Theory of operation
+-------------------
+
+The engine turns a journal back into a running body, and a running body into
+more journal. It is a plain state machine with no clock and no I/O:
+
+1.  `begin()` starts the body and lets it run until it can do no more (a
+    **turn**). Calls that it makes are *issued*: each is a `Pending` with an
+    identity and a future.
+2.  Recorded entries are fed one by one, a turn after each. An event completes
+    the future of the pending call (or fires the timer) with its identity; a note changes the
+    pending call. An entry that fits nothing is `Diverged`.
+3.  When the journal is used up the engine is *live*: `take_starts()` gives the
+    pending calls that have no outcome, in order of issue; the runtime executes
+    them and brings each outcome back through `deliver_*`, which makes the
+    next record and takes a turn.
+4.  When the body returns, the remaining tasks are cancelled in order of
+    creation; when all have ended, `outcome` is set.
+
+`unsent` collects new records in order. The runtime sends them to the store and
+decides what must wait for their commit (the output-commit rule).
+
+A body is either an `async def` on the run's own loop or a plain function in a
+thread (`runtime/threads.py`). Both take turns: while one is under way
+(`busy`), fed events queue up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from outlast.core.definitions import Call
+from outlast.core.effects import InBody
+from outlast.core.errors import DecodingError, Diverged, LostRun, OutlastError, Spinning, StepError, Suspended
+from outlast.core.identity import Branch, derive, here, recorded_args
+from outlast.core.loop import RunLoop, RunTask, RunTimer
+from outlast.core.records import EVENTS, Kind, Record, RunRow
+from outlast.core.transitions import Status
+
+
+class Codec(Protocol):
+    """What the engine needs of a codec."""
+
+    def encode(self, value: object) -> bytes: ...
+
+    def decode(self, data: bytes, type: Any = Any) -> Any: ...
+
+    def encode_error(self, error: BaseException) -> bytes: ...
+
+    def decode_error(self, data: bytes) -> BaseException: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: `value` when it succeeded, else `error`; `culprit` is the call whose uncaught error it is."""
+
+    status: Status
+    value: Any = None
+    error: BaseException | None = None
+    culprit: str = ""
+
+
+class CallFuture(asyncio.Future[Any]):
+    """What a body waits on for a call. Once a `once` attempt may have begun, a cancellation waits for its outcome."""
+
+    pending: Pending
+    deferred = False
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.done():
+            return False
+        if self.pending.intent is not None and not self.pending.engine.closed:
+            self.deferred = True
+            return True
+        self.pending.engine._withdraw(self.pending)
+        return super().cancel(msg)
+
+    def __await__(self) -> Any:
+        if not self.done():
+            self._asyncio_future_blocking = True
+            yield self
+        if self.deferred:
+            self.deferred = False  # the outcome is in the journal; here the cancellation takes its place
+            raise asyncio.CancelledError
+        return self.result()
+
+    def deliver_deferred(self) -> bool:
+        """Let a cancellation that waited take effect, now that the attempt has ended without an outcome."""
+        if not self.deferred:
+            return False
+        self.deferred = False
+        return self.cancel()
+
+
+class Pending:
+    """A call that was issued: what was asked, and all that is known of its attempts."""
+
+    __slots__ = (
+        "args", "attempts", "call", "cause", "effect", "engine", "future", "intent", "is_child", "key", "name",
+        "resolution", "withdrawn",
+    )  # fmt: skip
+
+    def __init__(self, engine: Engine, call: Call[Any], args: bytes, future: CallFuture) -> None:
+        self.engine = engine
+        self.call = call
+        self.key = call.key
+        self.name = call.definition.name
+        self.is_child = not call.is_step
+        self.effect = call.settings.effect
+        self.args = args
+        self.future = future
+        self.cause = engine.loop.seq
+        self.attempts: list[Record] = []
+        self.intent: Record | None = None  # of an attempt that has no outcome yet
+        self.resolution: Record | None = None
+        self.withdrawn = False  # nobody waits for it any more
+
+    @property
+    def done(self) -> bool:
+        return self.future.done()
+
+
+class Body(Protocol):
+    """What executes the workflow's code, a turn at a time."""
+
+    def begin(self, engine: Engine) -> None:
+        """Prepare the first turn."""
+        ...
+
+    def turn(self) -> bool:
+        """Let the code run until it waits. True: it does now. False: `engine.turned()` will be called."""
+        ...
+
+    def finished(self) -> Outcome | None:
+        """Return how the body ended, once nothing of it runs any more."""
+        ...
+
+    def cancel(self) -> None:
+        """Deliver a cancellation to the body."""
+        ...
+
+    def spins(self) -> bool:
+        """Tell whether the last turn was ended by the limit, with more to do."""
+        ...
+
+    def stop(self) -> None:
+        """End the code from outside."""
+        ...
+
+
+class Engine:
+    """The state machine of one run. See the theory of operation at the top of this file."""
+
+    def __init__(self, row: RunRow, records: Sequence[Record], codec: Codec, body: Body, *, blocking: bool = False) -> None:
+        self.row = row
+        self.run_id = row.id
+        self.workflow = row.workflow
+        self.blocking = blocking
+        self.codec = codec
+        self.body = body
+        self.loop = RunLoop()
+        self.loop.now = row.started or row.created
+        self.closed = False
+        self.busy = False
+        self.live = False
+        self.cancel_asked = False
+        self.outcome: Outcome | None = None
+        self.failure: OutlastError | None = None  # Diverged or DecodingError: the run cannot go on
+        self.unsent: list[Record] = []
+        self.calls: dict[str, Pending] = {}
+        self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
+        self.last_seq = records[-1].seq if records else 0
+        self.last_at = max((r.at for r in records), default=self.loop.now)
+        self.on_turned: Callable[[], None] = lambda: None
+        self._recorded: deque[Record] = deque(r for r in records if r.kind is not Kind.PATCH)
+        self._events: deque[tuple[Record, Any, BaseException | None]] = deque()
+        self._patches: dict[str, bool] = {r.key: True for r in records if r.kind is Kind.PATCH}
+        self._starts: list[Pending] = []
+        self._errors: dict[int, tuple[BaseException, str]] = {}
+
+    # -- driving it (runtime) --------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the body, replay the journal, and go on to live."""
+        self.body.begin(self)
+        self._turn()
+        self._pump()
+
+    def turned(self) -> None:
+        """A turn that was under way has ended (bodies in threads)."""
+        self.busy = False
+        self._pump()
+        self.on_turned()
+
+    def take_starts(self) -> list[Pending]:
+        """Return the calls to be started now, in order of issue. Empty while replaying."""
+        if not self.live or self.busy:
+            return []
+        starts, self._starts = self._starts, []
+        return [p for p in starts if not p.withdrawn and not p.done]
+
+    def take_withdrawn(self) -> list[Pending]:
+        """Return the calls given up since the last look; those that run should be cancelled."""
+        if not self.live:
+            return []
+        given_up, self.withdrawn = self.withdrawn, []
+        return given_up
+
+    def waits_for(self) -> list[Pending]:
+        """Return the calls that have no outcome and that the body has not given up."""
+        return [p for p in self.calls.values() if not p.done and not p.withdrawn]
+
+    def next_timer(self) -> RunTimer | None:
+        """Return the timer that is due first."""
+        return self.loop.next_timer() if self.live else None
+
+    def note(self, kind: Kind, key: str, at: float, **fields: Any) -> Record:
+        """Make a record that the body never sees, and queue it to be sent."""
+        self.last_seq += 1
+        self.last_at = at = max(at, self.last_at)
+        record = Record(seq=self.last_seq, kind=kind, key=key, at=at, **fields)
+        self.unsent.append(record)
+        return record
+
+    def deliver(
+        self, kind: Kind, key: str, at: float, *, live_value: Any = None, live_error: BaseException | None = None, **fields: Any
+    ) -> Record:
+        """Record an event and give it to the body. `live_value` or `live_error` is what the record's `value` decodes to."""
+        record = self.note(kind, key, at, **fields)
+        self._events.append((record, live_value, live_error))
+        self._pump()
+        return record
+
+    def stop(self) -> None:
+        """Shut all operations, then end the body's code from outside."""
+        self.closed = True
+        self.body.stop()
+        self._events.clear()
+        self._recorded.clear()
+
+    # -- turns -------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        if self.body.turn():
+            self._check_end()
+        else:
+            self.busy = True
+
+    def _pump(self) -> None:
+        """Feed the next entries until there is none, or a turn is under way."""
+        while not self.busy and not self.closed and self.failure is None:
+            if self._recorded:
+                try:
+                    moved = self._replay(self._recorded.popleft())
+                except (Diverged, DecodingError) as failure:
+                    self.failure = failure
+                    return
+            elif self._events:
+                self.live = True
+                moved = self._apply(*self._events.popleft())
+            else:
+                self.live = True
+                self._check_spin()
+                return
+            if moved:
+                self._turn()
+
+    def _check_end(self) -> None:
+        outcome = None if self.outcome is not None else self.body.finished()
+        if outcome is None:
+            return
+        left = [r for r in self._recorded if r.kind in EVENTS]
+        if left:
+            self.failure = Diverged(
+                f"run {self.run_id}: the workflow {self.workflow} returned, but its journal goes on\n"
+                f"  journal: {describe(left[0])}{f' and {len(left) - 1} more' if len(left) > 1 else ''}\n"
+                f"  code:    ended {outcome.status.value}\n" + self._mend()
+            )
+            return
+        self.outcome = outcome
+
+    def _check_spin(self) -> None:
+        if self.body.spins() and not self.waits_for() and self.loop.next_timer() is None and self.outcome is None:
+            self.outcome = Outcome(
+                Status.FAILED,
+                error=Spinning(
+                    f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end while nothing it could "
+                    "wait for is pending; wait for a step, a timer or an asyncio primitive instead of looping over sleep(0)"
+                ),
+            )
+
+    # -- replay --------------------------------------------------------------------
+
+    def _replay(self, record: Record) -> bool:
+        """Apply one recorded entry to the body as it stands; tell whether the body has something to see."""
+        match record.kind:
+            case Kind.STEP | Kind.CHILD:
+                return self._apply(record, *self._decode(record, self._match(record)))
+            case Kind.LATE:
+                late = self.calls.get(record.key)
+                if late is None or late.done or late.withdrawn:
+                    return False
+                return self._apply(record, *self._decode(record, self._match(record)))
+            case Kind.TIMER if record.key not in self.loop.timers:
+                raise self._diverged(record, "no such timer is set")
+            case Kind.INTENT:
+                pending = self._match(record)
+                pending.intent, pending.resolution = record, None
+                return False
+            case Kind.RESOLUTION:
+                self._match(record).resolution = record
+                return False
+            case Kind.ATTEMPT:
+                self._match(record)
+        return self._apply(record, None, None)
+
+    def _match(self, record: Record) -> Pending:
+        pending = self.calls.get(record.key)
+        if pending is None or pending.done or (pending.withdrawn and record.kind in EVENTS):
+            raise self._diverged(record, "the code makes no such call at this point")
+        if pending.is_child != (record.kind is Kind.CHILD) and record.kind is not Kind.LATE:
+            raise self._diverged(record, f"the code calls the {'workflow' if pending.is_child else 'step'} {pending.name} here")
+        if record.args is not None and pending.call.settings.check_args and record.args != pending.args:
+            raise self._diverged(record, f"the code calls it with other arguments: {_short(pending.args)}")
+        return pending
+
+    def _decode(self, record: Record, pending: Pending) -> tuple[Any, BaseException | None]:
+        if not record.ok:
+            return None, self.codec.decode_error(record.value or b"")
+        try:
+            return self.codec.decode(record.value or b"null", pending.call.definition.returns), None
+        except DecodingError as error:
+            raise DecodingError(f"run {self.run_id}, {describe(record)}: {error}") from None
+
+    def _diverged(self, record: Record, code: str) -> Diverged:
+        waits = ", ".join(p.key for p in self.waits_for()) or "nothing"
+        return Diverged(
+            f"run {self.run_id}: workflow {self.workflow} no longer does what its journal recorded\n"
+            f"  journal: {describe(record)}\n"
+            f"  code:    {code}; it waits for {waits}\n" + self._mend()
+        )
+
+    def _mend(self) -> str:
+        return f"Bring the old code back, or guard the change with outlast.patched(), then: outlast resume {self.run_id}"
+
+    # -- events ----------------------------------------------------------------------
+
+    def _apply(self, record: Record, value: Any, error: BaseException | None) -> bool:
+        """Complete what the entry speaks of; tell whether the body has something to see."""
+        loop, kind = self.loop, record.kind
+        if kind is Kind.ATTEMPT:
+            pending = self.calls[record.key]
+            pending.attempts.append(record)
+            pending.intent = pending.resolution = None
+            return pending.future.deliver_deferred()
+        loop.now = max(loop.now, record.at)
+        loop.seq = record.seq
+        if kind is Kind.TIMER:
+            timer = loop.timers.get(record.key)
+            if timer is not None:
+                loop.fire(timer)
+        elif kind is Kind.CANCEL:
+            self.cancel_asked = True
+            self.body.cancel()
+        else:
+            pending = self.calls[record.key]
+            pending.intent = pending.resolution = None
+            self._complete(pending.future, record.key, value, error)
+        return True
+
+    def _complete(self, future: CallFuture, key: str, value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+            return
+        if isinstance(error, StopIteration):  # a future cannot carry it
+            error = StepError(f"StopIteration: {error}", type_name="builtins:StopIteration", text=str(error))
+        self._errors[id(error)] = (error, key)
+        future.set_exception(error)
+        future.exception()  # an outcome that the body never looks at is not worth a warning
+
+    # -- operations (body) -------------------------------------------------------------
+
+    def issue(self, call: Call[Any]) -> CallFuture:
+        """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
+        self.check()
+        args = recorded_args(self.codec.encode([list(call.args), call.kwargs] if call.kwargs else list(call.args)))
+        future = CallFuture(loop=self.loop)
+        pending = Pending(self, call, args, future)
+        future.pending = pending
+        if call.key in self.calls:
+            raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
+        self.calls[call.key] = pending
+        self._starts.append(pending)
+        return future
+
+    def check(self) -> None:
+        if self.closed:
+            raise Suspended(f"run {self.run_id} was stopped here; whatever it starts now has no effect")
+        place = here.get()
+        if not (isinstance(place, InBody) and place.ops is self and (self.blocking or asyncio._get_running_loop() is self.loop)):
+            raise LostRun(
+                f"an operation of run {self.run_id} was used outside of its workflow body (another thread, loop or context); "
+                "await it in the body, or move the work into a step"
+            )
+
+    def block(self, future: asyncio.Future[Any]) -> Any:
+        return self.body.block(future)  # type: ignore[attr-defined]
+
+    def sleep(self, seconds: float) -> None:
+        self.body.sleep(seconds)  # type: ignore[attr-defined]
+
+    def now(self) -> float:
+        return self.loop.now
+
+    def draw(self, name: str) -> str:
+        """Derive a value; the stretch of a fork that was copied draws what its original drew."""
+        for fork in self.row.forks:
+            if self.loop.seq <= fork.upto:
+                return derive(fork.incarnation, name)
+        return derive(self.row.incarnation, name)
+
+    def patched(self, key: str) -> bool:
+        self.check()
+        answer = self._patches.get(key)
+        if answer is None:
+            answer = not self._recorded
+            if answer:
+                self.note(Kind.PATCH, key, self.loop.now, name="patched")
+            self._patches[key] = answer
+        return answer
+
+    def _withdraw(self, pending: Pending) -> None:
+        if not pending.withdrawn:
+            pending.withdrawn = True
+            self.withdrawn.append(pending)
+
+    def culprit(self, error: BaseException) -> str:
+        """Return the identity of the call whose recorded error this is, or that it came from."""
+        seen: set[int] = set()
+        todo: list[BaseException | None] = [error]
+        while todo:
+            e = todo.pop(0)
+            if e is None or id(e) in seen:
+                continue
+            seen.add(id(e))
+            if id(e) in self._errors:
+                return self._errors[id(e)][1]
+            if isinstance(e, BaseExceptionGroup):
+                todo += e.exceptions
+            todo += [e.__cause__, e.__context__]
+        return ""
+
+
+class AsyncBody:
+    """An `async def` body on the run's own loop."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._spins = False
+        self._ending = False
+
+    def begin(self, engine: Engine) -> None:
+        self.engine = engine
+        self._main = engine.loop.main(self._make(), engine, Branch("main"))
+
+    def turn(self) -> bool:
+        loop = self.engine.loop
+        drained = loop.drain()
+        if self._main.done() and not self._ending:
+            self._ending = True
+            for task in list(loop.unfinished()):
+                task.cancel()
+            for generator in loop.close_asyncgens():
+                loop.create_task(_aclose(generator), context=self._main.context)
+            drained = loop.drain()
+        self._spins = not drained
+        return True
+
+    def spins(self) -> bool:
+        return self._spins
+
+    def cancel(self) -> None:
+        self._main.cancel()
+
+    def finished(self) -> Outcome | None:
+        main = self._main
+        if not main.done() or self.engine.loop.unfinished():
+            return None
+        if main.cancelled():
+            if self.engine.cancel_asked:
+                return Outcome(Status.CANCELLED)
+            text = "the workflow raised CancelledError though nobody cancelled its run"
+            return Outcome(Status.FAILED, error=StepError(text, type_name="asyncio.exceptions:CancelledError", text=""))
+        error = main.exception()
+        if error is None:
+            return Outcome(Status.SUCCEEDED, value=main.result())
+        return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
+
+    def stop(self) -> None:
+        self.engine.loop.stop()
+
+
+async def _aclose(generator: Any) -> None:
+    await generator.aclose()
+
+
+def describe(record: Record) -> str:
+    """Say in one line what a record says."""
+    what = f"#{record.seq} {record.kind.value} {record.key}"
+    if record.args is not None:
+        what += f" {_short(record.args)}"
+    return what
+
+
+def _short(data: bytes, limit: int = 120) -> str:
+    text = data.decode("utf-8", "replace")
+    return text if len(text) <= limit else text[: limit - 3] + "..."

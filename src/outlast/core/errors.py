@@ -1,0 +1,137 @@
+"""Every error that Outlast raises, under one root.
+
+Each message says what happened, to which run and step, and what to do now.
+Two signals at the end derive from `BaseException`: they stop a run from
+outside and no `except Exception` in user code may hold them up.
+"""
+
+from __future__ import annotations
+
+
+class OutlastError(Exception):
+    """Root of all errors raised by Outlast."""
+
+
+# -- wrong use -------------------------------------------------------------
+
+
+class WrongUse(OutlastError):
+    """The library was called in a way that could lose durability; the message names the right way."""
+
+
+class LostRun(WrongUse):
+    """A step or an operation was called from a thread or context that no longer belongs to its run."""
+
+
+class NotDeterministic(WrongUse):
+    """A workflow body tried something that replay cannot repeat (I/O, threads, executors); put it in a step."""
+
+
+class Spinning(OutlastError):
+    """A workflow body keeps yielding to itself while nothing it could wait for is pending."""
+
+
+# -- runs ------------------------------------------------------------------
+
+
+class RunNotFound(OutlastError):
+    """No run has this id in this store."""
+
+
+class RunConflict(OutlastError):
+    """The run id exists with another workflow or other arguments; nothing was changed."""
+
+
+class RunEnded(OutlastError):
+    """The run has already ended, so it can take nothing more."""
+
+
+class RunCancelled(OutlastError):
+    """The run whose result was asked for was cancelled."""
+
+
+class RunStuck(OutlastError):
+    """The run whose result was asked for needs a person; `reason` says why.
+
+    `reason` is one of `in_doubt`, `diverged`, `crash_loop`, `undecodable`.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NotResumable(OutlastError):
+    """`resume`, `resolve` or `fork` does not apply to the run as it stands; the message names what does."""
+
+
+class Diverged(OutlastError):
+    """The workflow's code no longer does what its journal recorded; both sides are shown."""
+
+
+# -- steps -----------------------------------------------------------------
+
+
+class StepError(OutlastError):
+    """Stands in for a recorded exception that cannot be rebuilt as its own type.
+
+    `type_name` is the original type (`module:qualname`), `text` its message.
+    """
+
+    def __init__(self, message: str = "", *, type_name: str = "", text: str = "") -> None:
+        super().__init__(message)
+        self.type_name = type_name
+        self.text = text
+
+
+class StepTimeout(OutlastError, TimeoutError):
+    """An attempt of a step ran longer than its `timeout`."""
+
+
+class InDoubt(OutlastError):
+    """A `once` attempt ended without a certain outcome and a person decided that its step fails."""
+
+
+# -- values ----------------------------------------------------------------
+
+
+class EncodingError(OutlastError):
+    """A value cannot be stored; the message holds the path to the part that cannot."""
+
+
+class PayloadTooLarge(EncodingError):
+    """The encoded value is larger than the store's limit."""
+
+
+class DecodingError(OutlastError):
+    """A stored value cannot be rebuilt here, for example since its type is not imported."""
+
+
+# -- stores ----------------------------------------------------------------
+
+
+class StoreError(OutlastError):
+    """Root of what can go wrong with a store."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or written now (locked, full disk, connection lost); trying again may help."""
+
+
+class NotAStore(StoreError):
+    """The file or database is not an Outlast store, or belongs to a newer version of Outlast."""
+
+
+class ReadOnlyStore(StoreError):
+    """The store can be read but not written."""
+
+
+class RecordRefused(StoreError):
+    """The store refused one record for what it holds; its neighbours in the batch were written."""
+
+
+# -- signals that stop a run from outside -----------------------------------
+
+
+class Suspended(BaseException):
+    """Raised by any operation of a run that was stopped from outside; nothing it starts takes effect."""

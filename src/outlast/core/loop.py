@@ -1,0 +1,336 @@
+"""The event loop of one run: a pure scheduler with no sockets, threads or clock.
+
+It holds a queue of ready callbacks and a set of timers. Its time stands still
+while it drains and is set from outside to the time of the event delivered
+last. Nothing in it depends on memory addresses, on the wall clock or on other
+runs, so the same events lead to the same calls in the same order.
+
+Three things of asyncio need care (each is tested):
+
+- asyncio keeps tasks in sets, so tasks hash by order of creation.
+- `asyncio.as_completed` puts bare coroutines into a set before they are tasks.
+  Calls hash by order of creation, too; other coroutines are refused there.
+- Before Python 3.12 `asyncio.wait_for` runs its coroutine in a task of its own.
+  That task continues its parent's branch, so identities are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import math
+import sys
+import threading
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import CodeType, CoroutineType, FrameType
+from typing import Any
+
+from outlast.core.effects import InBody
+from outlast.core.errors import LostRun, NotDeterministic
+from outlast.core.identity import Branch, here
+
+CALLBACKS_PER_DRAIN = 10_000
+"""A drain ends after this many callbacks even when more are ready, live and in replay alike."""
+
+
+class RunTask(asyncio.Task[Any]):
+    """A task that hashes by order of creation, so that sets of tasks iterate alike everywhere."""
+
+    ordinal = 0
+    context: contextvars.Context
+
+    def __hash__(self) -> int:
+        return self.ordinal
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class RunTimer(asyncio.TimerHandle):
+    """A timer of a run: it has an identity and fires when its event is delivered."""
+
+    key: str
+    ordinal: int
+    cause: int
+
+
+class RunLoop(asyncio.AbstractEventLoop):
+    """The scheduler of one run. `drain()` is the only way it moves."""
+
+    _outlast_run_loop = True
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.seq = 0  # of the event delivered last
+        self.tasks: list[RunTask] = []
+        self.timers: dict[str, RunTimer] = {}
+        self.unhandled: list[dict[str, Any]] = []
+        self._ready: deque[asyncio.Handle] = deque()
+        self._heap: list[tuple[float, int, RunTimer]] = []
+        self._timer_count = 0
+        self._task_count = 0
+        self._asyncgens: dict[int, tuple[Any, contextvars.Context]] = {}
+        self._thread = 0
+        self._closed = False
+
+    # -- driving it ------------------------------------------------------
+
+    def drain(self) -> bool:
+        """Run ready callbacks until none is left; False when the limit ended it first."""
+        if self._closed:
+            return True
+        ready = self._ready
+        previous_loop = events._get_running_loop()
+        previous_hooks = sys.get_asyncgen_hooks()
+        self._thread = threading.get_ident()
+        events._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=self._keep_asyncgen, finalizer=_ignore_asyncgen)
+        try:
+            for _ in range(CALLBACKS_PER_DRAIN):
+                if not ready:
+                    return True
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+            return not ready
+        finally:
+            sys.set_asyncgen_hooks(*previous_hooks)
+            events._set_running_loop(previous_loop)
+            self._thread = 0
+
+    def next_timer(self) -> RunTimer | None:
+        """Return the timer that is due first; the one created first among equals."""
+        heap = self._heap
+        while heap:
+            timer = heap[0][2]
+            if self.timers.get(timer.key) is timer:
+                return timer
+            heapq.heappop(heap)
+        return None
+
+    def fire(self, timer: RunTimer) -> None:
+        """Make a timer's callback ready."""
+        del self.timers[timer.key]
+        self._ready.append(timer)
+
+    def unfinished(self) -> list[RunTask]:
+        """Return the tasks that are not done, in order of creation."""
+        self.tasks = [task for task in self.tasks if not task.done()]
+        return self.tasks
+
+    def stop(self) -> None:
+        """End the run's code from outside: the loop never turns again, its coroutines are closed, what they raise is dropped."""
+        if self._closed:
+            return
+        self._closed = True
+        self._ready.clear()
+        self.timers.clear()
+        previous_loop = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            for task in reversed(self.tasks):
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _drop(task.get_coro().close, task.context)  # type: ignore[union-attr]
+            for generator, context in self._asyncgens.values():
+                _drop(lambda generator=generator: generator.aclose().send(None), context)
+            self._asyncgens.clear()
+        finally:
+            events._set_running_loop(previous_loop)
+            self._ready.clear()
+            self.tasks.clear()
+
+    def close_asyncgens(self) -> list[Any]:
+        """Return the async generators that are still open, for the end of the run to close."""
+        kept, self._asyncgens = list(self._asyncgens.values()), {}
+        return [generator for generator, _ in kept if generator.ag_frame is not None]
+
+    def _keep_asyncgen(self, generator: Any) -> None:
+        self._asyncgens[id(generator)] = (generator, contextvars.copy_context())
+        if not len(self._asyncgens) % 64:
+            self._asyncgens = {key: kept for key, kept in self._asyncgens.items() if kept[0].ag_frame is not None}
+
+    # -- what asyncio asks of a loop ---------------------------------------
+
+    def time(self) -> float:
+        return self.now
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        pass
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def get_task_factory(self) -> Any:
+        return None
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        if threading.get_ident() != self._thread:
+            raise LostRun(
+                "another thread tried to wake a workflow body, which replay could not repeat; "
+                "do the work in a step and await the step"
+            )
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+        if math.isnan(when):
+            raise ValueError("a timer's time is not a number (NaN)")
+        place = here.get()
+        if not isinstance(place, InBody):
+            raise LostRun("a timer was set in a context that has lost its run; do not replace the context in a workflow body")
+        timer = RunTimer(when, callback, args, self, context)
+        self._timer_count += 1
+        timer.key = place.branch.timer()
+        timer.ordinal = self._timer_count
+        timer.cause = self.seq
+        self.timers[timer.key] = timer
+        heapq.heappush(self._heap, (when, timer.ordinal, timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: Any) -> None:
+        self.timers.pop(handle.key, None)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any) -> RunTask:  # type: ignore[override]
+        context = contextvars.copy_context() if context is None else context.copy()
+        place = context.get(here)
+        if not isinstance(place, InBody):
+            place = here.get()
+            if not isinstance(place, InBody):
+                raise LostRun("a task was started in a context that has lost its run; do not replace the context in a workflow body")
+        if not getattr(coro, "_outlast_call", False):  # a Call has its identity already and creates nothing
+            branch = place.branch
+            spawner = _spawner(sys._getframe(1))
+            if spawner == "as_completed" and isinstance(coro, CoroutineType):
+                coro.close()
+                raise NotDeterministic(
+                    "asyncio.as_completed over bare coroutines starts them in no fixed order; "
+                    "pass tasks: as_completed([asyncio.create_task(c) for c in ...])"
+                )
+            if spawner != "wait_for":
+                branch = branch.task(getattr(coro, "__name__", type(coro).__name__))
+            context.run(here.set, InBody(place.ops, branch))
+        else:
+            context.run(here.set, place)
+        task = RunTask(coro, loop=self, name=name, context=context)
+        task.context = context
+        self._task_count += 1
+        task.ordinal = self._task_count
+        self.tasks.append(task)
+        if len(self.tasks) >= 64 and not self._task_count % 64:
+            self.unfinished()
+        return task
+
+    def main(self, coro: Coroutine[Any, Any, Any], ops: Any, branch: Branch) -> RunTask:
+        """Create the task of the workflow body itself."""
+        context = contextvars.Context()
+        context.run(here.set, InBody(ops, branch))
+        task = RunTask(coro, loop=self, name=branch.path, context=context)
+        task.context = context
+        self.tasks.append(task)
+        return task
+
+    def get_exception_handler(self) -> Any:
+        return None
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.unhandled.append(context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.unhandled.append(context)
+
+    async def shutdown_asyncgens(self) -> None:
+        pass
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        pass
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        name = getattr(getattr(func, "args", (func,))[0] if hasattr(func, "args") and func.args else func, "__qualname__", repr(func))
+        raise NotDeterministic(
+            f"threads and executors cannot be used in a workflow body (asked to run {name}); "
+            "put it in a step: a sync step runs in a thread by itself, `await fn.call(...)`, and so does `await outlast.call(fn, ...)`"
+        )
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refused(self: RunLoop, *args: Any, **kwargs: Any) -> Any:
+        raise NotDeterministic(f"a workflow body cannot do I/O (asked for loop.{name}); put it in a step")
+
+    refused.__name__ = name
+    return refused
+
+
+for _name in (
+    "add_reader", "add_writer", "remove_reader", "remove_writer", "add_signal_handler", "remove_signal_handler",
+    "create_connection", "create_server", "create_unix_connection", "create_unix_server", "create_datagram_endpoint",
+    "connect_read_pipe", "connect_write_pipe", "connect_accepted_socket", "subprocess_exec", "subprocess_shell",
+    "getaddrinfo", "getnameinfo", "sendfile", "start_tls", "sock_recv", "sock_recv_into", "sock_recvfrom",
+    "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect", "sock_accept", "sock_sendfile",
+    "run_forever", "run_until_complete", "set_default_executor", "set_task_factory",
+):  # fmt: skip
+    setattr(RunLoop, _name, _refuse(_name))
+RunLoop.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+
+
+def _codes(function: Any) -> set[CodeType]:
+    """Return a function's code and that of the functions and comprehensions written in it."""
+    found: set[CodeType] = set()
+    todo = [function.__code__]
+    while todo:
+        code = todo.pop()
+        found.add(code)
+        todo += [c for c in code.co_consts if isinstance(c, CodeType)]
+    return found
+
+
+_WAIT_FOR = _codes(asyncio.wait_for)
+_AS_COMPLETED = _codes(asyncio.as_completed)
+if hasattr(asyncio.tasks, "_AsCompletedIterator"):  # 3.13
+    _AS_COMPLETED |= _codes(asyncio.tasks._AsCompletedIterator.__init__)
+
+
+def _spawner(frame: FrameType | None) -> str:
+    """Name the asyncio function that creates this task for a coroutine of its own choosing, or ''."""
+    for _ in range(4):  # create_task <- [ensure_future <- _ensure_future <-] caller
+        if frame is None:
+            return ""
+        code = frame.f_code
+        if code in _WAIT_FOR:
+            return "wait_for"
+        if code in _AS_COMPLETED:
+            return "as_completed"
+        if code.co_filename != asyncio.tasks.__file__:
+            return ""
+        frame = frame.f_back
+    return ""
+
+
+def _drop(close: Callable[[], object], context: contextvars.Context) -> None:
+    try:
+        context.copy().run(close)
+    except BaseException:  # noqa: BLE001 - a stopped run's clean-up can have no effect, so its errors say nothing
+        pass
+
+
+def _ignore_asyncgen(generator: Any) -> None:
+    """Take an async generator's finalizer: the run keeps it alive, so this is never reached while it matters."""

@@ -1,0 +1,170 @@
+"""The rows of a run: what a store keeps and what replay reads.
+
+A **journal** is the list of a run's `Record`s in order of `seq`, without
+gaps or repeats. Records of kind `step`, `timer`, `child`, `message` and
+`cancel` are **events**: each was delivered to the workflow body at `at`, in
+this order, and replay delivers them again. All other kinds are notes beside
+the events: they say what became of an attempt, and the body never sees them.
+
+Values are bytes that a codec made; nothing here knows what is in them. All
+times are seconds since the epoch by the store's clock unless a name says
+otherwise. This module is the whole vocabulary between core, stores and
+runtime.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from outlast.core.transitions import Reason, Status
+
+
+class Effect(StrEnum):
+    """What a step does to the world; see the guarantees page."""
+
+    PURE = "pure"
+    IDEMPOTENT = "idempotent"
+    ONCE = "once"
+
+
+class Kind(StrEnum):
+    """What a record says."""
+
+    # events, delivered to the body in order
+    STEP = "step"  # a step's final outcome
+    TIMER = "timer"  # a timer fired; `due` is its deadline
+    CHILD = "child"  # a child run ended
+    MESSAGE = "message"  # a message was taken
+    CANCEL = "cancel"  # cancellation was asked for
+    # notes
+    LATE = "late"  # the outcome of a step that nobody waited for any more
+    ATTEMPT = "attempt"  # an attempt failed; `due` is when the next one may start
+    INTENT = "intent"  # a `once` attempt may have started; `due` is its deadline
+    RESOLUTION = "resolution"  # a person decided an attempt in doubt
+    PATCH = "patch"  # `patched(key)` answered True
+
+
+EVENTS = frozenset({Kind.STEP, Kind.TIMER, Kind.CHILD, Kind.MESSAGE, Kind.CANCEL})
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a journal.
+
+    `key` is the identity of what it speaks of (`branch/name#n`). `args` are
+    the encoded arguments, or `#` and their digest when they are long. `value`
+    is the encoded result, or the encoded error when `ok` is false. `cause` is
+    the `seq` of the event in whose drain the call or timer was issued.
+    """
+
+    seq: int
+    kind: Kind
+    key: str
+    at: float
+    name: str = ""
+    ok: bool = True
+    args: bytes | None = None
+    value: bytes | None = None
+    attempt: int = 0
+    effect: str = ""
+    started: float = 0.0
+    ended: float = 0.0
+    due: float | None = None
+    cause: int = 0
+    worker: str = ""
+    note: str = ""  # decision of a resolution, reason of an attempt, annotations: short text or JSON
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """A stretch of a journal, up to and with `upto`, that was copied from a run with `incarnation`."""
+
+    upto: int
+    incarnation: str
+
+
+class RunRow(msgspec.Struct, kw_only=True):
+    """One run as its store keeps it.
+
+    `incarnation` is random and new for each run, also when an id is used
+    again. `claim` counts claims and fences writes together with `owner`.
+    `due` is when the run may be claimed; None while it is owned, ended, stuck,
+    or waits for something that has no time. `input` holds the encoded
+    arguments; `result` the encoded value of a run that succeeded, `error` the
+    encoded exception of one that did not.
+    """
+
+    pk: int
+    id: str
+    incarnation: str
+    workflow: str
+    definition: str = ""  # module:qualname, to tell two workflows of one name apart
+    is_step: bool = False  # a run of a single step
+    input: bytes = b""
+    options: str = "{}"  # JSON of the settings given to this one run
+    status: Status = Status.PENDING
+    reason: Reason | None = None
+    detail: str = ""  # for people: what it waits for, or why it is stuck
+    owner: str | None = None
+    claim: int = 0
+    due: float | None = None
+    crashes: int = 0  # workers that died in a row under this run without a new record of it
+    parent: int | None = None
+    parent_key: str = ""
+    forks: tuple[Fork, ...] = ()
+    created: float = 0.0
+    started: float | None = None  # first claim: the time of the run's first drain
+    ended: float | None = None
+    result: bytes | None = None
+    error: bytes | None = None
+    culprit: str = ""  # identity of the step whose uncaught error ended the run
+    python: str = ""
+    version: str = ""  # version of the user's code that last ran it
+
+
+class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that waits to be delivered to a run: a child's end, a cancellation, a message.
+
+    `id` is given by the store and orders rows. `message_id` makes a repeated
+    send of the same message one row.
+    """
+
+    id: int
+    run: int
+    kind: Kind  # CHILD, CANCEL or MESSAGE
+    key: str
+    message_id: str
+    ok: bool = True
+    value: bytes | None = None
+    created: float = 0.0
+
+
+class WorkerState(StrEnum):
+    """What is known of a worker."""
+
+    ALIVE = "alive"
+    EXPIRED = "expired"  # its lease ran out and was taken; the process may still exist
+    GONE = "gone"  # its process is known to be gone
+
+
+class WorkerRow(msgspec.Struct, kw_only=True):
+    """One incarnation of a worker process; `id` is its lease's token and is never used again.
+
+    `lease_until` is in the store's lease clock (boot time on one machine),
+    comparable only under the same `boot`. `left` is when it was seen to be gone
+    or expired.
+    """
+
+    id: str
+    pid: int
+    host: str = ""
+    boot: str = ""
+    lock_path: str = ""
+    lock_inode: int = 0
+    state: WorkerState = WorkerState.ALIVE
+    started: float = 0.0
+    beat: float = 0.0
+    lease_until: float = 0.0
+    left: float | None = None
+    version: str = ""
+    python: str = ""
