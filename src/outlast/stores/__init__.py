@@ -1,0 +1,1 @@
+"""Where runs are kept: one protocol, one behaviour, several databases."""

@@ -1,0 +1,223 @@
+"""The verbs of anybody on the memory store. Each function looks first; it changes only what can no longer fail."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from outlast.core.records import Kind, Record, RunRow, WorkerState
+from outlast.core.transitions import ENDED, Event, Reason, Status, after
+from outlast.stores.memory.tables import LIVE, Entry, Tables
+from outlast.stores.memory.verbs import take
+from outlast.stores.protocol import (
+    Answer,
+    Cancel,
+    Claimed,
+    Conflict,
+    Done,
+    Fenced,
+    ForkRun,
+    Prune,
+    Refused,
+    Resolve,
+    Resume,
+    Send,
+    Started,
+    StartRun,
+)
+from outlast.stores.rules import CANCEL_ID, Hold, lost_claim
+
+SETTLED = frozenset({Kind.RESOLUTION, Kind.LATE, Kind.STEP, Kind.ATTEMPT})
+
+
+def start_run(t: Tables, verb: StartRun) -> Answer:
+    """Create a run, or find it."""
+    known = t.by_id(verb.run.id)
+    if known and known.row.incarnation == verb.run.incarnation:
+        return Started(copy.copy(known.row), created=True)
+    held: Hold | Fenced = Hold.OWNED
+    if verb.run.parent is not None and verb.parent_claim is not None:
+        held = t.hold(verb.run.parent, verb.parent_worker or "", verb.parent_claim)
+        if isinstance(held, Fenced):
+            return held
+    if known:
+        return _start_again(t, verb, known, told=held is Hold.PAST)
+    if held is Hold.PAST:
+        return Fenced(lost_claim(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0))
+    if verb.claim_by is not None and (why := t.lease_lost(verb.claim_by)):
+        return Fenced(why, worker_lost=True)
+    entry = t.insert(verb.run)
+    if verb.claim_by is not None:
+        take(t, entry, verb.claim_by)
+    return Started(copy.copy(entry.row), created=True)
+
+
+def _start_again(t: Tables, verb: StartRun, known: Entry, *, told: bool) -> Answer:
+    row, run = known.row, verb.run
+    if (row.workflow, row.is_step, row.input) != (run.workflow, run.is_step, run.input):
+        return Conflict(copy.copy(row))
+    parent = t.runs.get(run.parent) if run.parent is not None else None
+    if parent is not None and not told and parent.row.status not in ENDED:
+        if (parent.pk, run.parent_key) != (row.parent, row.parent_key):
+            known.waiters.add((parent.pk, run.parent_key))
+        if row.status in ENDED and not parent.knows_child(run.parent_key):
+            t.tell(known, parent, run.parent_key)
+    return Started(copy.copy(row), created=False)
+
+
+def fork_run(t: Tables, verb: ForkRun) -> Answer:
+    """Create a run from records of another."""
+    known = t.by_id(verb.run.id)
+    if known:
+        same = known.row.incarnation == verb.run.incarnation
+        return Started(copy.copy(known.row), created=True) if same else Conflict(copy.copy(known.row))
+    source = t.runs.get(verb.source)
+    if source is None:
+        return Refused(f"there is no run {verb.source} to fork")
+    missing = sorted(set(verb.keep) - set(source.records))
+    if missing:
+        return Refused(f"run {source.row.id!r} has no record {missing[0]}", copy.copy(source.row))
+    entry = t.insert(verb.run)
+    entry.row.started = source.row.started
+    entry.records = {seq: source.records[seq] for seq in verb.keep}
+    return Started(copy.copy(entry.row), created=True)
+
+
+def send(t: Tables, verb: Send) -> Answer:
+    """Put something in a run's inbox."""
+    entry = t.by_id(verb.id)
+    if entry is None:
+        return Refused(f"there is no run {verb.id!r}")
+    if entry.row.status in ENDED:
+        return Refused(f"run {verb.id!r} has {entry.row.status}", copy.copy(entry.row))
+    t.put(entry, verb.kind, verb.key, verb.message_id, True, verb.value)
+    return Done(_woken(entry))
+
+
+def _woken(entry: Entry) -> tuple[int, ...]:
+    return (entry.pk,) if entry.row.status in LIVE else ()
+
+
+def cancel(t: Tables, verb: Cancel) -> Answer:
+    """Ask a run to end."""
+    entry = t.by_id(verb.id)
+    if entry is None:
+        return Refused(f"there is no run {verb.id!r}")
+    row = entry.row
+    if row.status is Status.CANCELLED:
+        return Done(t.woken_parents(entry))
+    if row.status in ENDED:
+        return Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
+    if row.status is Status.STUCK or (row.status is Status.PENDING and row.started is None):
+        assert after(row.status, Event.CANCEL) is Status.CANCELLED
+        t.end(entry, Status.CANCELLED)
+        row.detail = f"cancelled by {verb.by}" if verb.by else "cancelled"
+        return Done(t.tell_parents(entry))
+    t.put(entry, Kind.CANCEL, verb.by, CANCEL_ID, True, None)
+    return Done(_woken(entry))
+
+
+def resolve(t: Tables, verb: Resolve) -> Answer:
+    """Record a person's decision."""
+    entry = t.by_id(verb.id)
+    if entry is None:
+        return Refused(f"there is no run {verb.id!r}")
+    journal = [record for record in entry.journal() if record.key == verb.key]
+    for record in journal:
+        if record.kind is Kind.RESOLUTION and record.attempt == verb.attempt:
+            if (record.note, record.value) == (verb.decision, verb.value):
+                return Done(_woken(entry))
+            return Refused(f"attempt {verb.attempt} of {verb.key} was decided already: {record.note}")
+    row = entry.row
+    if row.status is not Status.STUCK or row.reason is not Reason.IN_DOUBT:
+        return Refused(f"run {verb.id!r} is not in doubt: it is {row.status}", copy.copy(row))
+    intent = next((record for record in reversed(journal) if record.kind is Kind.INTENT), None)
+    if intent is None or intent.attempt != verb.attempt:
+        shown = f"the last attempt is {intent.attempt}" if intent else "it has no attempt in doubt"
+        return Refused(f"attempt {verb.attempt} of {verb.key} is not in doubt: {shown}", copy.copy(row))
+    for record in journal:
+        if record.seq > intent.seq and record.attempt == verb.attempt and record.kind in SETTLED:
+            return Refused(f"attempt {verb.attempt} of {verb.key} has an outcome: {record.kind}", copy.copy(row))
+    last = entry.records[max(entry.records)]
+    now = max(t.clock.wall(), last.at)
+    entry.records[last.seq + 1] = Record(
+        seq=last.seq + 1,
+        kind=Kind.RESOLUTION,
+        key=verb.key,
+        at=now,
+        name=intent.name,
+        ok=verb.decision != "fail",
+        value=verb.value,
+        attempt=verb.attempt,
+        effect=intent.effect,
+        worker=verb.by,
+        note=verb.decision,
+    )
+    _pending(t, entry, Event.RESOLVE)
+    return Done((entry.pk,))
+
+
+def _pending(t: Tables, entry: Entry, event: Event) -> None:
+    row = entry.row
+    assert after(row.status, event) is Status.PENDING
+    row.status, row.due, row.crashes = Status.PENDING, t.clock.wall(), 0
+    row.reason, row.detail = None, ""
+
+
+def resume(t: Tables, verb: Resume) -> Answer:
+    """Take an ended or stuck run up again."""
+    entry = t.by_id(verb.id)
+    if entry is None:
+        return Refused(f"there is no run {verb.id!r}")
+    row, last_seq = entry.row, max(entry.records, default=0)
+    if row.status is not verb.status or last_seq != verb.last_seq or after(row.status, Event.RESUME) is None:
+        if entry.resumed == verb:
+            return Done(_woken(entry))
+        return Refused(
+            f"run {verb.id!r} is {row.status} at record {last_seq}, not {verb.status} at {verb.last_seq}",
+            copy.copy(row),
+        )
+    for seq in verb.drop:
+        entry.records.pop(seq, None)
+    _pending(t, entry, Event.RESUME)
+    row.ended = row.result = row.error = None
+    row.culprit = ""
+    entry.resumed = verb
+    return Done((entry.pk,))
+
+
+def prune(t: Tables, verb: Prune) -> Answer:
+    """Delete runs that ended long ago, and workers that nothing can name any more."""
+    old = sorted((entry.row.ended, pk) for pk, entry in t.runs.items() if entry.row.ended is not None)
+    gone: list[RunRow] = []
+    for ended, pk in old:
+        if len(gone) >= verb.limit or ended >= verb.before:
+            break
+        if not t.parents(t.runs[pk]):
+            gone.append(t.runs.pop(pk).row)
+            del t.ids[gone[-1].id]
+    _forget_workers(t, verb.before)
+    return Claimed(tuple(gone))
+
+
+def _forget_workers(t: Tables, before: float) -> None:
+    """A worker that left before every open run began is named by none of their records."""
+    open_runs = [entry.row for entry in t.runs.values() if entry.row.status not in ENDED]
+    since = min((min(row.created, row.started or inf) for row in open_runs), default=inf)
+    for name, member in list(t.workers.items()):
+        row = member.row
+        if row.state is WorkerState.GONE and row.left is not None and row.left < min(before, since):
+            del t.workers[name]
+
+
+VERBS: dict[type[Any], Callable[[Tables, Any], Answer]] = {
+    StartRun: start_run,
+    Send: send,
+    Cancel: cancel,
+    Resolve: resolve,
+    Resume: resume,
+    ForkRun: fork_run,
+    Prune: prune,
+}

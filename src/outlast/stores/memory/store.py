@@ -1,0 +1,162 @@
+"""The memory store: the reference that the others are compared with. Simple, and obviously right.
+
+One lock guards everything, so that several workers of a test may share one
+store from their own threads. What it hands out are copies.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+from outlast.core.records import InboxRow, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.transitions import ENDED, Status
+from outlast.stores.memory import client_verbs, verbs
+from outlast.stores.memory.tables import Tables
+from outlast.stores.protocol import Answer, Clock, Loaded, RunFilter, StoreInfo, Verb
+from outlast.stores.rules import objection
+
+VERBS = verbs.VERBS | client_verbs.VERBS
+
+
+class MemoryStore:
+    """Keeps runs in this process's memory; see `outlast.stores.protocol.Store`."""
+
+    def __init__(self, clock: Clock, name: str = "") -> None:
+        self._clock = clock
+        self._name = name
+        self._lock = threading.RLock()
+        self._tables = Tables(clock)
+        self._changes = 0
+
+    def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
+        """Apply the verbs, in order, and answer each."""
+        with self._lock:
+            self._changes += 1
+            return [objection(verb) or VERBS[type(verb)](self._tables, verb) for verb in verbs]
+
+    # -- clocks ----------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the store's time, seconds since the epoch."""
+        return self._clock.wall()
+
+    def lease_now(self) -> float:
+        """Return the clock of leases."""
+        return self._clock.boot()
+
+    # -- one run -----------------------------------------------------------------
+
+    def run(self, id: str) -> RunRow | None:
+        """Return the run of this id."""
+        with self._lock:
+            entry = self._tables.by_id(id)
+            return copy.copy(entry.row) if entry else None
+
+    def run_by_pk(self, pk: int) -> RunRow | None:
+        """Return the run of this key."""
+        with self._lock:
+            entry = self._tables.runs.get(pk)
+            return copy.copy(entry.row) if entry else None
+
+    def load(self, pk: int) -> Loaded | None:
+        """Return a run with its whole journal and inbox."""
+        with self._lock:
+            entry = self._tables.runs.get(pk)
+            if entry is None:
+                return None
+            return Loaded(copy.copy(entry.row), tuple(entry.journal()), tuple(entry.inbox.values()))
+
+    def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
+        """Return records with a seq above `after`, in order."""
+        with self._lock:
+            entry = self._tables.runs.get(pk)
+            found = [record for record in entry.journal() if record.seq > after] if entry else []
+            return found if limit is None else found[: max(limit, 0)]
+
+    # -- many runs -----------------------------------------------------------------
+
+    def runs(self, filter: RunFilter, *, limit: int = 100, before: int | None = None) -> list[RunRow]:
+        """Return runs, newest first, below the pk `before`."""
+        with self._lock:
+            newest = sorted(self._tables.runs.items(), reverse=True)
+            found = [copy.copy(e.row) for pk, e in newest if (before is None or pk < before) and _fits(e.row, filter)]
+            return found[: max(limit, 0)]
+
+    def owned(self, worker: str) -> list[tuple[int, int]]:
+        """Return (pk, claim) of every run that the worker owns."""
+        with self._lock:
+            return [(entry.pk, entry.row.claim) for entry in self._tables.owned(worker)]
+
+    def inbox(self, worker: str) -> list[InboxRow]:
+        """Return the inbox rows of all runs that the worker owns, in order."""
+        with self._lock:
+            rows = [row for entry in self._tables.owned(worker) for row in entry.inbox.values()]
+            return sorted(rows, key=lambda row: row.id)
+
+    def next_due(self, workflows: Sequence[str]) -> float | None:
+        """Return when the next run of these workflows may be claimed."""
+        with self._lock:
+            dues = [e.row.due for e in self._tables.runs.values() if e.row.workflow in workflows]
+            return min((due for due in dues if due is not None), default=None)
+
+    def ended(self, pks: Sequence[int]) -> list[RunRow]:
+        """Return those of the runs that have ended or are stuck."""
+        with self._lock:
+            entries = [self._tables.runs[pk] for pk in sorted(set(pks)) if pk in self._tables.runs]
+            done = ENDED | {Status.STUCK}
+            return [copy.copy(entry.row) for entry in entries if entry.row.status in done]
+
+    # -- the rest --------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerRow]:
+        """Return all known workers, newest first."""
+        with self._lock:
+            rows = [copy.copy(member.row) for member in self._tables.workers.values()]
+            return sorted(rows, key=lambda row: (row.started, row.id), reverse=True)
+
+    def orphans(self) -> list[str]:
+        """Return ids that own runs but have no `alive` worker row."""
+        with self._lock:
+            owners = {entry.row.owner for entry in self._tables.runs.values() if entry.row.owner is not None}
+            alive = {name for name, m in self._tables.workers.items() if m.row.state is WorkerState.ALIVE}
+            return sorted(owners - alive)
+
+    def change(self) -> int:
+        """Return a number that differs after something may have changed."""
+        return self._changes
+
+    def info(self) -> StoreInfo:
+        """Return counts; there is no file and no version."""
+        with self._lock:
+            counts = Counter(str(entry.row.status) for entry in self._tables.runs.values())
+            location = f"memory://{self._name}"
+            return StoreInfo(
+                kind="memory", location=location, schema_version=0, size_bytes=0, engine="memory", counts=dict(counts)
+            )
+
+    def check(self) -> list[str]:
+        """Return nothing: no one can reach in and break it."""
+        return []
+
+    def close(self) -> None:
+        """Do nothing: another part of the process may share this store."""
+
+
+def _fits(row: RunRow, wanted: RunFilter) -> bool:
+    exact = (
+        (wanted.reason, row.reason),
+        (wanted.workflow, row.workflow),
+        (wanted.version, row.version),
+        (wanted.owner, row.owner),
+        (wanted.parent, row.parent),
+    )
+    return (
+        all(want is None or want == have for want, have in exact)
+        and (wanted.statuses is None or row.status in wanted.statuses)
+        and (wanted.id_prefix is None or row.id.startswith(wanted.id_prefix))
+        and (wanted.created_after is None or row.created >= wanted.created_after)
+        and (wanted.created_before is None or row.created < wanted.created_before)
+    )

@@ -1,0 +1,178 @@
+"""What the memory store holds, and the few things that several verbs do to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from outlast.core.records import InboxRow, Kind, Record, RunRow, WorkerRow
+from outlast.core.transitions import ENDED, Status
+from outlast.stores.protocol import Clock, Fenced, Resume, TakenOver
+from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
+
+LIVE = frozenset({Status.PENDING, Status.RUNNING, Status.WAITING})
+
+
+@dataclass
+class Entry:
+    """One run with all there is of it."""
+
+    row: RunRow
+    holder: str = ""  # who claimed it last
+    ask: str = ""  # the key of that claim
+    resumed: Resume | None = None  # the last resume, to know it again
+    records: dict[int, Record] = field(default_factory=dict)
+    inbox: dict[int, InboxRow] = field(default_factory=dict)
+    taken: set[tuple[Kind, str]] = field(default_factory=set)  # messages delivered in this life
+    waiters: set[tuple[int, str]] = field(default_factory=set)  # (run, key) to tell besides the parent
+
+    @property
+    def pk(self) -> int:
+        """Return the run's key."""
+        return self.row.pk
+
+    def journal(self) -> list[Record]:
+        """Return the records in order."""
+        return [self.records[seq] for seq in sorted(self.records)]
+
+    def knows_child(self, key: str) -> bool:
+        """Return whether the journal has the end of the child that this run knows as `key`."""
+        return any(record.key == key and record.kind in (Kind.CHILD, Kind.LATE) for record in self.records.values())
+
+
+@dataclass
+class Member:
+    """One worker. `taken_by` and `answer` are those of the verb that ended it, to know it again."""
+
+    row: WorkerRow
+    taken_by: str = ""
+    answer: TakenOver = field(default_factory=lambda: TakenOver(()))
+
+
+class Tables:
+    """All rows, and the clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.runs: dict[int, Entry] = {}
+        self.ids: dict[str, int] = {}
+        self.workers: dict[str, Member] = {}
+        self.last_pk = 0
+        self.last_inbox = 0
+
+    # -- looking ---------------------------------------------------------------
+
+    def by_id(self, id: str) -> Entry | None:
+        """Return the run of this id."""
+        return self.runs.get(self.ids.get(id, 0))
+
+    def lease_lost(self, worker: str) -> str | None:
+        """Return why the worker may write nothing, None while its lease holds."""
+        member = self.workers.get(worker)
+        return lease_lost(worker, member.row if member else None, self.clock.boot(), self.clock.boot_id())
+
+    def hold(self, run: int, worker: str, claim: int) -> Hold | Fenced:
+        """Return what a claim is worth; `Fenced` when it is not valid or the worker's lease is gone."""
+        entry = self.runs.get(run)
+        held = hold(entry.row.status, entry.holder, entry.row.claim, worker, claim) if entry else Hold.LOST
+        if held is Hold.PAST:
+            return held
+        if why := self.lease_lost(worker):
+            return Fenced(why, worker_lost=True)
+        return held if held is Hold.OWNED else Fenced(lost_claim(run, worker, claim))
+
+    def owned(self, worker: str) -> list[Entry]:
+        """Return the runs that a worker owns, in order of their keys."""
+        return [entry for pk, entry in sorted(self.runs.items()) if entry.row.owner == worker]
+
+    # -- changing ----------------------------------------------------------------
+
+    def insert(self, run: RunRow) -> Entry:
+        """Add a new run, as pending and due; answers nothing about it yet."""
+        self.last_pk += 1
+        now = self.clock.wall()
+        row = RunRow(
+            pk=self.last_pk,
+            id=run.id,
+            incarnation=run.incarnation,
+            workflow=run.workflow,
+            definition=run.definition,
+            is_step=run.is_step,
+            input=run.input,
+            options=run.options,
+            due=now if run.due is None else run.due,
+            parent=run.parent,
+            parent_key=run.parent_key,
+            forks=run.forks,
+            created=now,
+            python=run.python,
+            version=run.version,
+        )
+        entry = Entry(row)
+        self.runs[row.pk] = entry
+        self.ids[row.id] = row.pk
+        return entry
+
+    def put(self, entry: Entry, kind: Kind, key: str, message_id: str, ok: bool, value: bytes | None) -> None:
+        """Put a row in an inbox and make the run due, unless the same message is or was there."""
+        if (kind, message_id) in entry.taken:
+            return
+        if any(row.kind == kind and row.message_id == message_id for row in entry.inbox.values()):
+            return
+        self.last_inbox += 1
+        entry.inbox[self.last_inbox] = InboxRow(
+            id=self.last_inbox,
+            run=entry.pk,
+            kind=kind,
+            key=key,
+            message_id=message_id,
+            ok=ok,
+            value=value,
+            created=self.clock.wall(),
+        )
+        self.wake(entry)
+
+    def wake(self, entry: Entry) -> None:
+        """Make a parked run due. One that is pending keeps its time: a start put off stays put off."""
+        now = self.clock.wall()
+        if entry.row.status is Status.WAITING and (entry.row.due is None or entry.row.due > now):
+            entry.row.due = now
+
+    def end(self, entry: Entry, status: Status) -> None:
+        """Set what every end sets, and clear what only a living run needs."""
+        row = entry.row
+        row.status, row.ended = status, self.clock.wall()
+        row.owner = row.due = row.reason = None
+        entry.inbox.clear()
+        entry.taken.clear()
+
+    def parents(self, child: Entry) -> list[tuple[Entry, str]]:
+        """Return the runs that wait for a child and have not ended, each with the key that it knows the child by."""
+        told = set(child.waiters)
+        if child.row.parent is not None:
+            told.add((child.row.parent, child.row.parent_key))
+        found = [(self.runs[pk], key) for pk, key in sorted(told) if pk in self.runs]
+        return [(entry, key) for entry, key in found if entry.row.status not in ENDED]
+
+    def tell(self, child: Entry, parent: Entry, key: str) -> None:
+        """Put the child's end in a parent's inbox; a row of an earlier end that is still there gets the new one."""
+        row, message_id = child.row, f"{child.row.incarnation}:{key}"
+        ok = row.status is Status.SUCCEEDED
+        value = row.result if ok else row.error
+        for row_id, old in parent.inbox.items():
+            if old.kind is Kind.CHILD and old.message_id == message_id:
+                parent.inbox[row_id] = replace(old, ok=ok, value=value)
+                return
+        self.put(parent, Kind.CHILD, key, message_id, ok, value)
+
+    def tell_parents(self, child: Entry) -> tuple[int, ...]:
+        """Tell all who wait for a child that it has ended; return those that this gives something to do."""
+        for parent, key in self.parents(child):
+            if not (child.resumed and parent.knows_child(key)):
+                self.tell(child, parent, key)
+        return self.woken_parents(child)
+
+    def woken_parents(self, child: Entry) -> tuple[int, ...]:
+        """Return who has something to do since the child ended."""
+        return tuple(sorted({parent.pk for parent, _ in self.parents(child) if parent.row.status in LIVE}))

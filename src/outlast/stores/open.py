@@ -1,0 +1,80 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+import threading
+from urllib.parse import unquote
+
+from outlast.core.errors import WrongUse
+from outlast.stores.memory import MemoryStore
+from outlast.stores.protocol import Clock, Store
+from outlast.stores.sqlite import SqliteStore
+
+ACCEPTED = (
+    "sqlite:///relative.db, sqlite:////absolute/path.db, a plain path such as ./agent.db, memory:// or memory://name"
+)
+
+_shared: dict[str, MemoryStore] = {}
+_shared_lock = threading.Lock()
+
+
+def open_store(url: str, clock: Clock, *, read_only: bool = False) -> Store:
+    """Open the store that a URL or a path names.
+
+    `sqlite:///agent.db` and `agent.db` are a file beside the current directory,
+    `sqlite:////var/lib/agent.db` one with an absolute path. `memory://` is a new
+    store of this process, `memory://name` the one of that name, shared by all
+    of the process that ask for it.
+
+    Raises WrongUse for a URL that means nothing here, NotAStore, ReadOnlyStore
+    or StoreUnavailable where the file cannot serve.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return SqliteStore(_path(url, url), clock, read_only)
+    match scheme:
+        case "sqlite":
+            return SqliteStore(_path(_after_host(rest, url), url), clock, read_only)
+        case "memory":
+            return _memory(rest, clock)
+        case "postgresql" | "postgres":
+            raise WrongUse(
+                f"{_without_password(url)} needs outlast[postgres], and PostgreSQL is not in this version of Outlast; "
+                f"use one of: {ACCEPTED}"
+            )
+        case _:
+            raise WrongUse(f"{_without_password(url)} is no store that Outlast knows; it takes {ACCEPTED}")
+
+
+def _after_host(rest: str, url: str) -> str:
+    if not rest.startswith("/"):
+        raise WrongUse(f"{url} has two slashes where SQLite needs three: sqlite:///{rest}; four for an absolute path")
+    if "?" in rest:
+        raise WrongUse(f"{url} has options after '?', and there are none for SQLite")
+    return unquote(rest[1:])
+
+
+def _path(path: str, url: str) -> str:
+    if path == ":memory:":
+        raise WrongUse(f"{url} would be a separate database for each connection; use memory://")
+    if not path or path.endswith("/"):
+        raise WrongUse(f"{url!r} names no file; it takes {ACCEPTED}")
+    if "\0" in path:
+        raise WrongUse("the path of a store holds a NUL character")
+    return path
+
+
+def _memory(name: str, clock: Clock) -> MemoryStore:
+    if not name:
+        return MemoryStore(clock)
+    with _shared_lock:
+        if name not in _shared:
+            _shared[name] = MemoryStore(clock, name)
+        return _shared[name]
+
+
+def _without_password(url: str) -> str:
+    """Leave the password of `scheme://user:password@host` out of messages."""
+    scheme, _, rest = url.partition("://")
+    credentials, at, host = rest.rpartition("@")
+    return f"{scheme}://{credentials.partition(':')[0]}{at}{host}" if at else url

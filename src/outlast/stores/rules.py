@@ -1,0 +1,171 @@
+"""What every store decides alike: what can be kept at all, who holds a run, and the words of a refusal.
+
+A value that one database takes and another refuses would make a program that
+works on a laptop fail in the fleet, so the strictest rule holds everywhere:
+text has no NUL and no lone surrogate, numbers are finite and fit 64 bits, and
+what is indexed is short enough for an index entry.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from outlast.core.records import Kind, Record, WorkerRow, WorkerState
+from outlast.core.transitions import ENDED, Event, Status
+from outlast.stores.protocol import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
+
+INDEXED_MAX_BYTES = 2_000  # an index entry of the narrowest database takes about 2,700
+INBOX_KINDS = frozenset({Kind.CHILD, Kind.CANCEL, Kind.MESSAGE})
+DECISIONS = frozenset({"happened", "did_not_happen", "fail"})
+END_EVENTS = {Status.SUCCEEDED: Event.SUCCEED, Status.FAILED: Event.FAIL, Status.CANCELLED: Event.CANCEL}
+CANCEL_ID = "cancel"  # the message id of a cancellation: one, however often it is asked for
+
+
+# -- what can be kept --------------------------------------------------------
+
+
+def objection(verb: Verb) -> Failed | Refused | None:
+    """Answer a verb that no store can take, whatever it holds; None when it may be looked at."""
+    if type(verb) is Write:  # by far the most frequent verb: no walk over its fields
+        for record in verb.records:
+            if why := _bad_record(record):
+                return Failed(f"record {record.seq} ({record.kind} {record.key!r}): {why}")
+        return None
+    if why := _bad_value(verb) or _bad_size(verb):
+        return Failed(why)
+    match verb:
+        case Finish() if verb.status not in ENDED:
+            return Refused(f"a run cannot end as {verb.status}")
+        case Send() if verb.kind not in INBOX_KINDS:
+            return Refused(f"an inbox takes no {verb.kind}")
+        case Resolve() if verb.decision not in DECISIONS:
+            return Refused(f"no such decision: {verb.decision!r}; it is one of {', '.join(sorted(DECISIONS))}")
+        case _:
+            return None
+
+
+def _bad_size(verb: Verb) -> str | None:
+    match verb:
+        case StartRun(run=run) | ForkRun(run=run):
+            if not run.id:
+                return "the run id is empty"
+            return _too_long("run id", run.id) or _too_long("workflow name", run.workflow)
+        case Send():
+            return _too_long("message id", verb.message_id)
+        case _:
+            return None
+
+
+def _bad_record(record: Record) -> str | None:
+    text = record.key + record.name + record.note + record.worker + record.effect
+    if "\0" in text:
+        return "text holds a NUL character"
+    if not text.isascii() and (why := _bad_text(text)):
+        return why
+    if not isfinite(record.at + record.started + record.ended + (record.due or 0.0)):
+        return "a time is not a finite number"
+    if (record.seq | record.attempt | record.cause) >> 63:
+        return "a number is negative or too large"
+    return None
+
+
+def _bad_text(text: str) -> str | None:
+    if "\0" in text:
+        return "text holds a NUL character"
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"text holds a lone surrogate at {error.start}"
+    return None
+
+
+def _bad_value(value: Any) -> str | None:
+    match value:
+        case None | bool() | bytes():
+            return None
+        case str():
+            return None if value.isascii() and "\0" not in value else _bad_text(value)
+        case int():
+            return None if -(2**63) <= value < 2**63 else "a number is too large"
+        case float():
+            return None if isfinite(value) else "a number is not finite"
+        case tuple():
+            return next((why for item in value if (why := _bad_value(item))), None)
+        case msgspec.Struct():
+            for name in value.__struct_fields__:
+                if why := _bad_value(getattr(value, name)):
+                    return f"{name}: {why}"
+    return None
+
+
+def _too_long(what: str, text: str) -> str | None:
+    size_bytes = len(text.encode())
+    if size_bytes <= INDEXED_MAX_BYTES:
+        return None
+    return f"the {what} has {size_bytes} bytes; the limit is {INDEXED_MAX_BYTES}"
+
+
+# -- leases and claims -------------------------------------------------------
+
+
+class Hold(Enum):
+    """What a worker's claim on a run is worth."""
+
+    OWNED = "owned"
+    PAST = "past"  # it was the last to claim the run, and has let go of it or lost it
+    LOST = "lost"  # the run was never its own, or somebody claimed it since
+
+
+def hold(status: Status | str, holder: str, claim: int, worker: str, asked: int) -> Hold:
+    """Return what the claim `asked` of `worker` is worth on a run that `holder` claimed last, as number `claim`."""
+    if holder != worker or claim != asked:
+        return Hold.LOST
+    return Hold.OWNED if status == Status.RUNNING else Hold.PAST
+
+
+def lease_lost(worker: str, row: WorkerRow | None, lease_now: float, boot: str) -> str | None:
+    """Return why the worker may write nothing, None while its lease holds.
+
+    `boot` names this start of the machine: a lease given under another one
+    cannot be compared with this clock, and its process is gone for certain.
+    """
+    if row is None:
+        return f"worker {worker} is not known here"
+    if row.state != WorkerState.ALIVE:
+        return f"worker {worker} is {row.state}: its runs were taken over"
+    if row.boot != boot:
+        return f"worker {worker} ran before the machine restarted"
+    if row.lease_until <= lease_now:
+        return f"the lease of worker {worker} ran out {lease_now - row.lease_until:.1f} s ago"
+    return None
+
+
+# -- words -------------------------------------------------------------------
+
+
+def lost_claim(run: int, worker: str, claim: int) -> str:
+    """Say that a claim is no longer valid."""
+    return f"claim {claim} of worker {worker} on run {run} is no longer valid"
+
+
+def missing_record(last_seq: int, expected: int) -> str:
+    """Say that a journal is not what the end of its run rests on."""
+    return f"the journal ends with record {last_seq}, not with {expected}"
+
+
+def crash_loop(crashes: int) -> str:
+    """Say why a run is stuck in a crash loop."""
+    return f"{crashes} workers in a row died under this run without a new record of it"
+
+
+def prefix_end(prefix: str) -> str | None:
+    """Return the first text after all that begin with `prefix`, in order of code points; None when there is none."""
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    last = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if last == 0xD800 else last)  # no character lies in the surrogates' range

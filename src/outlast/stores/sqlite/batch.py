@@ -1,0 +1,219 @@
+"""One transaction in the making: its connection, its time, and what it has looked at already.
+
+The fence of a worker is read once per batch and that of a run once per run
+and batch: nobody else can change them while the transaction holds the write
+lock, and what the batch itself changes it forgets here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow
+from outlast.core.transitions import Status
+from outlast.stores.protocol import Clock, Fenced
+from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
+from outlast.stores.sqlite.rows import RUN_COLUMNS, WORKER_COLUMNS, Row, encode_forks, run_row, worker_row
+
+LIVE = ("pending", "running", "waiting")
+
+
+class Surprise(Exception):
+    """Something is not as the fast path supposes: the batch is rolled back and applied verb by verb."""
+
+
+@dataclass(slots=True)
+class Fence:
+    """What the fence of a run looks at."""
+
+    status: str
+    holder: str
+    claim: int
+    crashes: int
+
+
+class Batch:
+    """A transaction that holds the write lock. `careful` says that each verb has a savepoint of its own."""
+
+    def __init__(self, db: apsw.Connection, clock: Clock, *, careful: bool) -> None:
+        self.db = db
+        self.careful = careful
+        self.now = clock.wall()  # read after the lock was got: waiting for it may have taken long
+        self.lease_now = clock.boot()
+        self.boot = clock.boot_id()
+        self._leases: dict[str, str | None] = {}
+        self._fences: dict[int, Fence | None] = {}
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        """Run a statement to its end and return its rows."""
+        return self.db.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> Row | None:
+        """Run a statement to its end and return its first row."""
+        found = self.db.execute(sql, values).fetchall()
+        return found[0] if found else None
+
+    # -- fences ------------------------------------------------------------------
+
+    def worker(self, worker: str) -> WorkerRow | None:
+        """Return a worker's row."""
+        row = self.row(f"SELECT {WORKER_COLUMNS} FROM workers WHERE id = ?", worker)
+        return worker_row(row) if row else None
+
+    def lease_lost(self, worker: str) -> str | None:
+        """Return why the worker may write nothing, None while its lease holds."""
+        if worker not in self._leases:
+            self._leases[worker] = lease_lost(worker, self.worker(worker), self.lease_now, self.boot)
+        return self._leases[worker]
+
+    def fence(self, run: int) -> Fence | None:
+        """Return what the fence of a run looks at."""
+        if run not in self._fences:
+            row = self.row("SELECT status, holder, claim, crashes FROM runs WHERE pk = ?", run)
+            self._fences[run] = Fence(*row) if row else None
+        return self._fences[run]
+
+    def hold(self, run: int, worker: str, claim: int) -> Hold | Fenced:
+        """Return what a claim is worth; `Fenced` when it is not valid or the worker's lease is gone."""
+        fence = self.fence(run)
+        held = hold(fence.status, fence.holder, fence.claim, worker, claim) if fence else Hold.LOST
+        if held is Hold.PAST:
+            return held
+        if why := self.lease_lost(worker):
+            return Fenced(why, worker_lost=True)
+        return held if held is Hold.OWNED else Fenced(lost_claim(run, worker, claim))
+
+    def forget_run(self, run: int) -> None:
+        """Look at a run's fence again: the batch has changed it."""
+        self._fences.pop(run, None)
+
+    def forget_all(self) -> None:
+        """Look at every fence again: a worker, or many runs, changed, or a savepoint was rolled back."""
+        self._fences.clear()
+        self._leases.clear()
+
+    # -- runs --------------------------------------------------------------------
+
+    def run(self, pk: int) -> RunRow:
+        """Return the run of this key, which is there."""
+        (row,) = self.rows(f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = ?", pk)
+        return run_row(row)
+
+    def run_by_id(self, id: str) -> RunRow | None:
+        """Return the run of this id."""
+        row = self.row(f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?", id)
+        return run_row(row) if row else None
+
+    def insert_run(self, run: RunRow) -> int:
+        """Add a new run, pending and due, and return its key."""
+        ((pk,),) = self.rows(
+            "INSERT INTO runs (id, incarnation, workflow, definition, is_step, options, status, due, parent, "
+            "parent_key, forks, created, python, version) "
+            "VALUES (?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?) RETURNING pk",
+            run.id,
+            run.incarnation,
+            run.workflow,
+            run.definition,
+            run.is_step,
+            run.options,
+            self.now if run.due is None else run.due,
+            run.parent,
+            run.parent_key,
+            encode_forks(run.forks),
+            self.now,
+            run.python,
+            run.version,
+        )
+        if run.input:
+            self.db.execute("INSERT INTO inputs (run, input) VALUES (?, ?)", (pk, run.input))
+        return int(pk)
+
+    def end_run(self, pk: int, status: Status, detail: str) -> None:
+        """Set what every end sets, and clear what only a living run needs."""
+        self.db.execute(
+            "UPDATE runs SET status = ?, ended = ?, detail = ?, owner = NULL, due = NULL, reason = NULL WHERE pk = ?",
+            (status, self.now, detail, pk),
+        )
+        self.db.execute("DELETE FROM inbox WHERE run = ?", (pk,))
+        self.db.execute("DELETE FROM taken WHERE run = ?", (pk,))
+        self.forget_run(pk)
+
+    # -- inboxes -----------------------------------------------------------------
+
+    def put(self, row: InboxRow) -> None:
+        """Put a row in an inbox and make the run due, unless the same message is or was there."""
+        added = self.rows(
+            "INSERT INTO inbox (run, kind, key, message_id, ok, value, created) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
+            "WHERE NOT EXISTS (SELECT 1 FROM taken WHERE run = ?1 AND kind = ?2 AND message_id = ?4) "
+            "ON CONFLICT (run, kind, message_id) DO NOTHING RETURNING id",
+            row.run,
+            row.kind,
+            row.key,
+            row.message_id,
+            row.ok,
+            row.value,
+            self.now,
+        )
+        if added:
+            # A run that is pending keeps its time: a start that was put off stays put off.
+            self.db.execute(
+                "UPDATE runs SET due = ?1 WHERE pk = ?2 AND status = 'waiting' AND (due IS NULL OR due > ?1)",
+                (self.now, row.run),
+            )
+
+    def tell(self, child: RunRow, parent: int, key: str) -> None:
+        """Put a child's end in a parent's inbox; a row of an earlier end that is still there gets the new one."""
+        ok = child.status == Status.SUCCEEDED
+        value = child.result if ok else child.error
+        message_id = f"{child.incarnation}:{key}"
+        told = self.rows(
+            "UPDATE inbox SET ok = ?, value = ? WHERE run = ? AND kind = 'child' AND message_id = ? RETURNING id",
+            ok,
+            value,
+            parent,
+            message_id,
+        )
+        if not told:
+            self.put(InboxRow(id=0, run=parent, kind=Kind.CHILD, key=key, message_id=message_id, ok=ok, value=value))
+
+    def knows_child(self, parent: int, key: str) -> bool:
+        """Return whether a parent's journal has the end of the child that it knows as `key`. Reads all of it."""
+        return bool(
+            self.rows(
+                "SELECT 1 FROM records WHERE run = ? AND key = ? AND kind IN ('child', 'late') LIMIT 1", parent, key
+            )
+        )
+
+    def parents(self, child: RunRow) -> list[tuple[int, str, str]]:
+        """Return (run, the key that it knows the child by, its status) of those that wait for it and have not ended."""
+        return [
+            (pk, key, status)
+            for pk, key, status in self.rows(
+                "SELECT p.pk, w.parent_key, p.status FROM (SELECT parent, parent_key FROM waiters WHERE run = ?1 "
+                "UNION SELECT ?2, ?3) AS w JOIN runs AS p ON p.pk = w.parent WHERE p.ended IS NULL "
+                "ORDER BY p.pk, w.parent_key",
+                child.pk,
+                child.parent,
+                child.parent_key,
+            )
+        ]
+
+    def tell_parents(self, child: RunRow) -> tuple[int, ...]:
+        """Tell all who wait for a child that it has ended; return those that this gives something to do."""
+        ((resumed,),) = self.rows("SELECT resumed FROM runs WHERE pk = ?", child.pk)
+        parents = self.parents(child)
+        for pk, key, _ in parents:
+            if not (resumed and self.knows_child(pk, key)):
+                self.tell(child, pk, key)
+        return _live(parents)
+
+    def woken_parents(self, child: RunRow) -> tuple[int, ...]:
+        """Return who has something to do since the child ended."""
+        return _live(self.parents(child))
+
+
+def _live(parents: list[tuple[int, str, str]]) -> tuple[int, ...]:
+    return tuple(sorted({pk for pk, _, status in parents if status in LIVE}))

@@ -1,0 +1,135 @@
+"""Workers: their leases, and what becomes of their runs when they go."""
+
+from __future__ import annotations
+
+import msgspec
+
+from outlast.core.records import WorkerRow, WorkerState
+from outlast.core.transitions import Event, Status, after
+from outlast.stores.protocol import Answer, Beat, Beaten, Fenced, Leave, Refused, Register, TakenOver, TakeOver
+from outlast.stores.rules import crash_loop
+from outlast.stores.sqlite.batch import Batch
+
+assert after(Status.RUNNING, Event.RELEASE) is Status.PENDING  # what the statements below say
+assert after(Status.RUNNING, Event.TAKE_OVER) is Status.PENDING
+assert after(Status.RUNNING, Event.STICK) is Status.STUCK
+
+_Lists = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def register(b: Batch, verb: Register) -> Answer:
+    """Make a worker known."""
+    w = verb.worker
+    b.db.execute(
+        "INSERT INTO workers (id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, version, "
+        "python) VALUES (?, ?, ?, ?, ?, ?, 'alive', ?, 0, 0, ?, ?) ON CONFLICT (id) DO NOTHING",
+        (w.id, w.pid, w.host, w.boot or b.boot, w.lock_path, w.lock_inode, b.now, w.version, w.python),
+    )
+    b.forget_all()
+    return beat(b, Beat(worker=w.id, lease_s=verb.lease_s))
+
+
+def beat(b: Batch, verb: Beat) -> Answer:
+    """Renew a lease that nobody has taken."""
+    lease_until = b.lease_now + verb.lease_s
+    renewed = b.rows(
+        "UPDATE workers SET beat = ?, lease_until = ? WHERE id = ? AND state = 'alive' AND boot = ? RETURNING 1",
+        b.now,
+        lease_until,
+        verb.worker,
+        b.boot,
+    )
+    if not renewed:
+        return Fenced(b.lease_lost(verb.worker) or "", worker_lost=True)
+    b.forget_all()
+    return Beaten(lease_until)
+
+
+def leave(b: Batch, verb: Leave) -> Answer:
+    """End a worker in order."""
+    row = b.worker(verb.worker)
+    if row is None or row.state != WorkerState.ALIVE:
+        taken_by, answer = _ending(b, verb.worker)
+        return answer if taken_by == verb.worker else Fenced(b.lease_lost(verb.worker) or "", worker_lost=True)
+    back = _release_all(b, verb.worker)
+    return _end_worker(b, verb.worker, WorkerState.GONE, verb.worker, TakenOver(back))
+
+
+def take_over(b: Batch, verb: TakeOver) -> Answer:
+    """Put a dead worker's runs back in the queue."""
+    if verb.worker == verb.dead:
+        return Refused(f"worker {verb.dead} cannot take over from itself")
+    dead = b.worker(verb.dead)
+    owns = bool(b.rows("SELECT 1 FROM runs WHERE owner = ? LIMIT 1", verb.dead))
+    gone = verb.gone or dead is None or dead.boot != b.boot
+    state = WorkerState.GONE if gone else WorkerState.EXPIRED
+    if dead and not owns and dead.state == state:
+        taken_by, answer = _ending(b, verb.dead)
+        if taken_by == verb.worker:
+            return answer  # the same verb, sent again
+    if why := b.lease_lost(verb.worker):
+        return Fenced(why, worker_lost=True)
+    if why := _alive(b, verb.dead, dead, owns=owns, gone=gone):
+        return Refused(why)
+    if dead is None:
+        b.db.execute(
+            "INSERT INTO workers (id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, "
+            "version, python) VALUES (?, 0, '', '', '', 0, 'gone', 0, 0, 0, '', '')",
+            (verb.dead,),
+        )
+    # First those that crashed too often, so that the second statement gets what is left.
+    stuck = b.rows(
+        "UPDATE runs SET status = 'stuck', reason = 'crash_loop', owner = NULL, crashes = crashes + 1 "
+        "WHERE owner = ? AND crashes + 1 >= ? RETURNING pk, crashes",
+        verb.dead,
+        verb.max_crashes,
+    )
+    for pk, crashes in stuck:
+        b.db.execute("UPDATE runs SET detail = ? WHERE pk = ?", (crash_loop(crashes), pk))
+    back = b.rows(
+        "UPDATE runs SET status = 'pending', owner = NULL, due = ?, crashes = crashes + 1 WHERE owner = ? RETURNING pk",
+        b.now,
+        verb.dead,
+    )
+    answer = TakenOver(_pks(back), _pks(stuck))
+    return _end_worker(b, verb.dead, state, verb.worker, answer)
+
+
+def _alive(b: Batch, worker: str, row: WorkerRow | None, *, owns: bool, gone: bool) -> str | None:
+    """Return why nothing is to be taken from a worker, None when it is dead and this is the first to say so."""
+    if row is None:
+        return None if owns else f"worker {worker} is not known here and owns no run"
+    if row.state == WorkerState.ALIVE:
+        expired = gone or row.lease_until <= b.lease_now
+        return None if expired else f"the lease of worker {worker} has not run out"
+    if owns or (gone and row.state != WorkerState.GONE):
+        return None
+    return f"worker {worker} is {row.state} already: somebody else took it over"
+
+
+def _release_all(b: Batch, worker: str) -> tuple[int, ...]:
+    return _pks(
+        b.rows("UPDATE runs SET status = 'pending', owner = NULL, due = ? WHERE owner = ? RETURNING pk", b.now, worker)
+    )
+
+
+def _pks(rows: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sorted(row[0] for row in rows))
+
+
+def _end_worker(b: Batch, worker: str, state: WorkerState, by: str, answer: TakenOver) -> TakenOver:
+    lists = msgspec.json.encode((answer.runs, answer.stuck)).decode()
+    b.db.execute(
+        "UPDATE workers SET state = ?, left = ?, taken_by = ?, answer = ? WHERE id = ?",
+        (state, b.now, by, lists, worker),
+    )
+    b.forget_all()
+    return answer
+
+
+def _ending(b: Batch, worker: str) -> tuple[str, TakenOver]:
+    """Return who ended a worker, and the answer it got; an empty name for a worker that nobody ended."""
+    row = b.row("SELECT taken_by, answer FROM workers WHERE id = ?", worker)
+    if row is None or not row[0]:
+        return "", TakenOver(())
+    return row[0], TakenOver(*msgspec.json.decode(row[1], type=_Lists))

@@ -1,0 +1,176 @@
+"""The questions that a store answers without changing anything. Each takes a connection inside a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.stores.protocol import Loaded, RunFilter
+from outlast.stores.rules import prefix_end
+from outlast.stores.sqlite.rows import (
+    INBOX_COLUMNS,
+    RECORD_COLUMNS,
+    RUN_COLUMNS,
+    WORKER_COLUMNS,
+    Row,
+    inbox_row,
+    record,
+    run_row,
+    worker_row,
+)
+
+
+def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[Row]:
+    return db.execute(sql, values).fetchall()
+
+
+def run(db: apsw.Connection, id: str) -> RunRow | None:
+    """Return the run of this id."""
+    rows = _rows(db, f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?", id)
+    return run_row(rows[0]) if rows else None
+
+
+def run_by_pk(db: apsw.Connection, pk: int) -> RunRow | None:
+    """Return the run of this key."""
+    rows = _rows(db, f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = ?", pk)
+    return run_row(rows[0]) if rows else None
+
+
+def load(db: apsw.Connection, pk: int) -> Loaded | None:
+    """Return a run with its whole journal and inbox."""
+    found = run_by_pk(db, pk)
+    if found is None:
+        return None
+    inbox = _rows(db, f"SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ? ORDER BY id", pk)
+    return Loaded(found, tuple(records(db, pk, 0, None)), tuple(inbox_row(row) for row in inbox))
+
+
+def records(db: apsw.Connection, pk: int, after: int, limit: int | None) -> list[Record]:
+    """Return records with a seq above `after`, in order."""
+    sql = f"SELECT {RECORD_COLUMNS} FROM records WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
+    return [record(row) for row in _rows(db, sql, pk, after, _limit(limit))]
+
+
+def _limit(limit: int | None) -> int:
+    return -1 if limit is None else max(limit, 0)  # to SQLite a negative limit is none
+
+
+def runs(db: apsw.Connection, wanted: RunFilter, limit: int, before: int | None) -> list[RunRow]:
+    """Return runs, newest first, below the pk `before`."""
+    texts, values = _where(wanted)
+    if before is not None:
+        texts.append("pk < ?")
+        values.append(before)
+    where = " AND ".join(texts) or "TRUE"
+    sql = f"SELECT {RUN_COLUMNS} FROM runs WHERE {where} ORDER BY pk DESC LIMIT ?"
+    return [run_row(row) for row in _rows(db, sql, *values, _limit(limit))]
+
+
+def _where(wanted: RunFilter) -> tuple[list[str], list[str | float | None]]:
+    """Return conditions, all of them fixed texts, and the values that are bound to their question marks."""
+    texts: list[str] = []
+    values: list[str | float | None] = []
+    if wanted.statuses is not None:
+        texts.append("status IN (SELECT value FROM json_each(?))")
+        values.append(msgspec.json.encode(wanted.statuses).decode())
+    if wanted.id_prefix is not None:
+        texts.append("id >= ? AND substr(id, 1, ?) = ?")
+        values += [wanted.id_prefix, len(wanted.id_prefix), wanted.id_prefix]
+        if (end := prefix_end(wanted.id_prefix)) is not None:
+            texts.append("id < ?")
+            values.append(end)
+    for text, value in (
+        ("reason = ?", wanted.reason),
+        ("workflow = ?", wanted.workflow),
+        ("version = ?", wanted.version),
+        ("owner = ?", wanted.owner),
+        ("parent = ?", wanted.parent),
+        ("created >= ?", wanted.created_after),
+        ("created < ?", wanted.created_before),
+    ):
+        if value is not None:
+            texts.append(text)
+            values.append(value)
+    return texts, values
+
+
+def owned(db: apsw.Connection, worker: str) -> list[tuple[int, int]]:
+    """Return (pk, claim) of every run that the worker owns."""
+    return [(pk, claim) for pk, claim in _rows(db, "SELECT pk, claim FROM runs WHERE owner = ? ORDER BY pk", worker)]
+
+
+def inbox(db: apsw.Connection, worker: str) -> list[InboxRow]:
+    """Return the inbox rows of all runs that the worker owns, in order."""
+    columns = ", ".join(f"i.{name}" for name in INBOX_COLUMNS.split(", "))
+    # CROSS JOIN fixes the order of the loops: from the few owned runs to their rows, not over every inbox there is.
+    sql = f"SELECT {columns} FROM runs AS r CROSS JOIN inbox AS i ON i.run = r.pk WHERE r.owner = ? ORDER BY i.id"
+    return [inbox_row(row) for row in _rows(db, sql, worker)]
+
+
+def next_due(db: apsw.Connection, workflows: Sequence[str]) -> float | None:
+    """Return when the next run of these workflows may be claimed."""
+    sql = "SELECT min(due) FROM runs WHERE workflow = ? AND due IS NOT NULL"
+    dues = [due for name in set(workflows) for (due,) in _rows(db, sql, name)]
+    return min((due for due in dues if due is not None), default=None)
+
+
+def ended(db: apsw.Connection, pks: Sequence[int]) -> list[RunRow]:
+    """Return those of the runs that have ended or are stuck."""
+    sql = (
+        f"SELECT {RUN_COLUMNS} FROM runs WHERE pk IN (SELECT value FROM json_each(?)) "
+        "AND +status IN ('succeeded', 'failed', 'cancelled', 'stuck') ORDER BY pk"
+    )
+    return [run_row(row) for row in _rows(db, sql, msgspec.json.encode(list(pks)).decode())]
+
+
+def workers(db: apsw.Connection) -> list[WorkerRow]:
+    """Return all known workers, newest first."""
+    sql = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
+    return [worker_row(row) for row in _rows(db, sql)]
+
+
+def orphans(db: apsw.Connection) -> list[str]:
+    """Return ids that own runs but have no `alive` worker row."""
+    sql = (
+        "SELECT DISTINCT owner FROM runs WHERE owner IS NOT NULL "
+        "AND owner NOT IN (SELECT id FROM workers WHERE state = 'alive') ORDER BY owner"
+    )
+    return [owner for (owner,) in _rows(db, sql)]
+
+
+def counts(db: apsw.Connection) -> dict[str, int]:
+    """Return how many runs there are of each status."""
+    return dict(_rows(db, "SELECT status, count(*) FROM runs GROUP BY status"))
+
+
+# What SQL can see of the rules that hold between rows; those within a row are the schema's CHECKs.
+INVARIANTS = {
+    "record {1} of run {0}, which does not exist": (
+        "SELECT run, seq FROM records WHERE run NOT IN (SELECT pk FROM runs)"
+    ),
+    "inbox row {1} of run {0}, which does not exist": (
+        "SELECT run, id FROM inbox WHERE run NOT IN (SELECT pk FROM runs)"
+    ),
+    "arguments of run {0}, which does not exist": "SELECT run FROM inputs WHERE run NOT IN (SELECT pk FROM runs)",
+    "run {0} ({1!r}) has ended, but something waits in its inbox": (
+        "SELECT DISTINCT r.pk, r.id FROM inbox AS i JOIN runs AS r ON r.pk = i.run WHERE r.ended IS NOT NULL"
+    ),
+    "run {0} ({1!r}) is owned by {2}, which was not the last to claim it": (
+        "SELECT pk, id, owner FROM runs WHERE owner IS NOT NULL AND owner <> holder"
+    ),
+    "run {0} ({1!r}) was never claimed, but it has records": (
+        "SELECT pk, id FROM runs WHERE started IS NULL AND EXISTS (SELECT 1 FROM records WHERE run = pk)"
+    ),
+}
+
+
+def check(db: apsw.Connection) -> list[str]:
+    """Return what is wrong with the file and between its rows."""
+    wrong = [text for (text,) in _rows(db, "PRAGMA integrity_check") if text != "ok"]
+    for words, sql in INVARIANTS.items():
+        wrong += [words.format(*row) for row in _rows(db, sql)]
+    return wrong

@@ -1,0 +1,82 @@
+"""Rows of tables and the structs they stand for.
+
+The lists of columns are written out, in the order of the structs' fields; a
+test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from outlast.core.records import Fork, InboxRow, Kind, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.transitions import Reason, Status
+
+RUN_COLUMNS = (
+    "pk, id, incarnation, workflow, definition, is_step, (SELECT input FROM inputs WHERE run = pk) AS input, options, "
+    "status, reason, detail, owner, claim, due, crashes, parent, parent_key, forks, created, started, ended, result, "
+    "error, culprit, python, version"
+)
+RECORD_COLUMNS = "seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note"
+INBOX_COLUMNS = "id, run, kind, key, message_id, ok, value, created"
+WORKER_COLUMNS = "id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, left, version, python"
+
+Row = tuple[Any, ...]
+
+_forks = msgspec.json.Decoder(tuple[Fork, ...])
+
+
+def run_row(row: Row) -> RunRow:
+    """Make a run of a row of RUN_COLUMNS."""
+    run = RunRow(**dict(zip(RunRow.__struct_fields__, row, strict=True)))
+    run.is_step = bool(run.is_step)
+    run.status = Status(run.status)
+    run.reason = Reason(run.reason) if run.reason is not None else None
+    run.forks = _decode_forks(str(run.forks))
+    run.input = run.input or b""
+    return run
+
+
+def record(row: Row) -> Record:
+    """Make a record of a row of RECORD_COLUMNS."""
+    seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note = row
+    return Record(
+        seq=seq,
+        kind=Kind(kind),
+        key=key,
+        at=at,
+        name=name,
+        ok=bool(ok),
+        args=args,
+        value=value,
+        attempt=attempt,
+        effect=effect,
+        started=started,
+        ended=ended,
+        due=due,
+        cause=cause,
+        worker=worker,
+        note=note,
+    )
+
+
+def inbox_row(row: Row) -> InboxRow:
+    """Make an inbox row of a row of INBOX_COLUMNS."""
+    fields = dict(zip(InboxRow.__struct_fields__, row, strict=True))
+    return InboxRow(**fields | {"kind": Kind(fields["kind"]), "ok": bool(fields["ok"])})
+
+
+def worker_row(row: Row) -> WorkerRow:
+    """Make a worker of a row of WORKER_COLUMNS."""
+    fields = dict(zip(WorkerRow.__struct_fields__, row, strict=True))
+    return WorkerRow(**fields | {"state": WorkerState(fields["state"])})
+
+
+def encode_forks(forks: tuple[Fork, ...]) -> str:
+    """Return the text of the column `forks`."""
+    return msgspec.json.encode(forks).decode() if forks else "[]"
+
+
+def _decode_forks(text: str) -> tuple[Fork, ...]:
+    return _forks.decode(text) if text != "[]" else ()

@@ -1,0 +1,196 @@
+"""The tables of a SQLite store, and how a file gets them.
+
+The model, in one breath: a row of `runs` is one run and says in which status
+it is, who owns it and when it may be claimed; `records` is its journal,
+`inbox` what waits to be delivered to it; `workers` are the processes that own
+runs, each with a lease.
+
+- `runs`: `owner` and `claim` are the fence of every write of a worker. `due` is set
+  only while the run may be claimed, so that the partial index over it holds
+  what a worker looks for and nothing else: parked, owned and ended runs cost a
+  claim nothing. `holder` (who claimed it last), `ask` (the key of that claim)
+  and `resumed` (the last resume) let a verb that is sent again be known again.
+- `inputs`: the arguments, apart from their run, since a change of a run's row
+  writes the whole row anew and arguments may be long.
+- `records`: clustered by (run, seq), so that replay reads one stretch of the file.
+- `taken`: ids of messages and cancellations that were delivered in this life of a
+  run, so that one sent again is not delivered twice. Cleared when the run ends.
+- `waiters`: runs, besides the parent, that started the same child.
+- `workers`: `taken_by` and `answer` are those of the verb that ended the worker.
+
+Keys of runs and of inbox rows are never used again (AUTOINCREMENT): a worker that
+was frozen may still hold one. Times are seconds since the epoch, except
+`lease_until`, which is seconds since the start `boot` of the machine.
+
+A migration is one script; `user_version` counts those that a file has. They run
+in one transaction that holds the write lock, so that of many processes that
+start at once one migrates and the others find it done, and a process that dies
+half-way leaves the file as it was.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from outlast.core.errors import NotAStore, ReadOnlyStore
+
+APPLICATION_ID = 0x4F75744C  # "OutL" in the file's header marks it as ours
+
+_FIRST = """
+CREATE TABLE runs (
+    pk          INTEGER PRIMARY KEY AUTOINCREMENT,
+    id          TEXT NOT NULL UNIQUE,
+    incarnation TEXT NOT NULL,
+    workflow    TEXT NOT NULL,
+    definition  TEXT NOT NULL,
+    is_step     INTEGER NOT NULL,
+    options     TEXT NOT NULL,
+    status      TEXT NOT NULL
+        CHECK (status IN ('pending', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'stuck')),
+    reason      TEXT CHECK (reason IN ('in_doubt', 'diverged', 'crash_loop', 'undecodable')),
+    detail      TEXT NOT NULL DEFAULT '',
+    owner       TEXT,
+    claim       INTEGER NOT NULL DEFAULT 0,
+    due         REAL,
+    crashes     INTEGER NOT NULL DEFAULT 0,
+    parent      INTEGER,
+    parent_key  TEXT NOT NULL,
+    forks       TEXT NOT NULL,
+    created     REAL NOT NULL,
+    started     REAL,
+    ended       REAL,
+    culprit     TEXT NOT NULL DEFAULT '',
+    python      TEXT NOT NULL,
+    version     TEXT NOT NULL,
+    holder      TEXT NOT NULL DEFAULT '',
+    ask         TEXT NOT NULL DEFAULT '',
+    resumed     TEXT NOT NULL DEFAULT '',
+    result      BLOB,
+    error       BLOB,
+    CHECK ((owner IS NULL) = (status <> 'running')),
+    CHECK ((reason IS NULL) = (status <> 'stuck')),
+    CHECK ((ended IS NULL) = (status NOT IN ('succeeded', 'failed', 'cancelled'))),
+    CHECK (due IS NULL OR status IN ('pending', 'waiting')),
+    CHECK (due IS NOT NULL OR status <> 'pending')
+) STRICT;
+CREATE INDEX runs_due ON runs (workflow, due) WHERE due IS NOT NULL;
+CREATE INDEX runs_owner ON runs (owner, ask) WHERE owner IS NOT NULL;
+CREATE INDEX runs_status ON runs (status);
+CREATE INDEX runs_ended ON runs (ended) WHERE ended IS NOT NULL;
+CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE inputs (
+    run         INTEGER PRIMARY KEY,
+    input       BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE records (
+    run         INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    kind        TEXT NOT NULL CHECK (kind IN ('step', 'timer', 'child', 'message', 'cancel',
+                                              'late', 'attempt', 'intent', 'resolution', 'patch')),
+    key         TEXT NOT NULL,
+    at          REAL NOT NULL,
+    name        TEXT NOT NULL,
+    ok          INTEGER NOT NULL,
+    args        BLOB,
+    value       BLOB,
+    attempt     INTEGER NOT NULL,
+    effect      TEXT NOT NULL,
+    started     REAL NOT NULL,
+    ended       REAL NOT NULL,
+    due         REAL,
+    cause       INTEGER NOT NULL,
+    worker      TEXT NOT NULL,
+    note        TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE inbox (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    run         INTEGER NOT NULL,
+    kind        TEXT NOT NULL CHECK (kind IN ('child', 'cancel', 'message')),
+    key         TEXT NOT NULL,
+    message_id  TEXT NOT NULL,
+    ok          INTEGER NOT NULL,
+    value       BLOB,
+    created     REAL NOT NULL,
+    UNIQUE (run, kind, message_id)
+) STRICT;
+
+CREATE TABLE taken (
+    run         INTEGER NOT NULL,
+    kind        TEXT NOT NULL,
+    message_id  TEXT NOT NULL,
+    PRIMARY KEY (run, kind, message_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE waiters (
+    run         INTEGER NOT NULL,
+    parent      INTEGER NOT NULL,
+    parent_key  TEXT NOT NULL,
+    PRIMARY KEY (run, parent, parent_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workers (
+    id          TEXT NOT NULL PRIMARY KEY,
+    pid         INTEGER NOT NULL,
+    host        TEXT NOT NULL,
+    boot        TEXT NOT NULL,
+    lock_path   TEXT NOT NULL,
+    lock_inode  INTEGER NOT NULL,
+    state       TEXT NOT NULL CHECK (state IN ('alive', 'expired', 'gone')),
+    started     REAL NOT NULL,
+    beat        REAL NOT NULL,
+    lease_until REAL NOT NULL,
+    left        REAL,
+    version     TEXT NOT NULL,
+    python      TEXT NOT NULL,
+    taken_by    TEXT NOT NULL DEFAULT '',
+    answer      TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+
+
+def version_of(db: apsw.Connection, path: str) -> int:
+    """Return the schema version of a file, 0 when it is empty. Raises NotAStore when it is not ours, or too new."""
+    db.execute("BEGIN")  # one look: another process may be migrating
+    try:
+        application, version = db.pragma("application_id"), db.pragma("user_version")
+        tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]
+    finally:
+        db.execute("COMMIT")
+    if application == 0 and version == 0 and tables == 0:
+        return 0
+    if application != APPLICATION_ID:
+        raise NotAStore(f"{path} is a SQLite file of another application, not an Outlast store; choose another file")
+    if version > len(MIGRATIONS):
+        raise NotAStore(
+            f"{path} has schema version {version}, made by a newer Outlast; this one knows versions up to "
+            f"{len(MIGRATIONS)}. Upgrade Outlast, or choose another file"
+        )
+    return int(version)
+
+
+def migrate(db: apsw.Connection, path: str) -> None:
+    """Bring a file's tables up to date; does nothing where they are."""
+    if version_of(db, path) == len(MIGRATIONS):
+        return
+    if db.readonly("main"):
+        raise ReadOnlyStore(
+            f"{path} has the schema of an older Outlast and cannot be written, so it cannot be migrated"
+        )
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = db.pragma("user_version")  # again, now that nobody else can change it
+        for script in MIGRATIONS[version:]:
+            db.execute(script)
+        db.pragma("application_id", APPLICATION_ID)
+        db.pragma("user_version", max(version, len(MIGRATIONS)))
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

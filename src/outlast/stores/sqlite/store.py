@@ -1,0 +1,177 @@
+"""The store itself: what `outlast.stores.protocol.Store` promises, on one SQLite file.
+
+Commits are durable when `transact` returns: the write-ahead log is synced at
+each one (`synchronous=FULL`). Pruned rows leave free pages, which prune hands
+back to the file system piece by piece (`auto_vacuum=INCREMENTAL`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import apsw
+
+from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.stores.protocol import Answer, Claimed, Clock, Loaded, Prune, RunFilter, StoreInfo, Verb
+from outlast.stores.sqlite import reads
+from outlast.stores.sqlite.batch import Batch
+from outlast.stores.sqlite.connections import Connections
+from outlast.stores.sqlite.locks import describe_holder, write_lock_holder
+from outlast.stores.sqlite.verbs import SURPRISES, apply
+
+VACUUM_PAGES = 500  # in one go, so that nobody waits long for the lock
+
+
+class SqliteStore:
+    """Keeps runs in a SQLite file; see `outlast.stores.protocol.Store`.
+
+    `busy_s` is how long a write waits for other processes before it raises
+    StoreUnavailable. With `read_only`, or where the file cannot be written,
+    everything but `transact` works.
+    """
+
+    def __init__(self, path: str, clock: Clock, read_only: bool = False, *, busy_s: float = 60.0) -> None:
+        self._clock = clock
+        self._connections = Connections(path, read_only=read_only, busy_s=busy_s)
+
+    @property
+    def path(self) -> str:
+        """Return the file's absolute path."""
+        return self._connections.path
+
+    def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
+        """Commit the verbs in one transaction and answer each, in order."""
+        if not verbs:
+            return []
+        try:
+            answers = self._commit(verbs, careful=False)
+        except SURPRISES:
+            answers = self._commit(verbs, careful=True)
+        if any(isinstance(verb, Prune) for verb in verbs) and any(isinstance(a, Claimed) and a.runs for a in answers):
+            self._give_back_space()
+        return answers
+
+    def _commit(self, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
+        with self._connections.writer() as db:
+            answers = apply(Batch(db, self._clock, careful=careful), verbs)
+            db.execute("COMMIT")
+            return answers
+
+    def _give_back_space(self) -> None:
+        left = True
+        while left:
+            with self._connections.writer() as db:
+                db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+                left = db.pragma("freelist_count") > VACUUM_PAGES
+                db.execute("COMMIT")
+
+    # -- clocks ----------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the store's time, seconds since the epoch."""
+        return self._clock.wall()
+
+    def lease_now(self) -> float:
+        """Return the clock of leases: seconds since the machine's start."""
+        return self._clock.boot()
+
+    # -- one run -----------------------------------------------------------------
+
+    def run(self, id: str) -> RunRow | None:
+        """Return the run of this id."""
+        with self._connections.reader() as db:
+            return reads.run(db, id)
+
+    def run_by_pk(self, pk: int) -> RunRow | None:
+        """Return the run of this key."""
+        with self._connections.reader() as db:
+            return reads.run_by_pk(db, pk)
+
+    def load(self, pk: int) -> Loaded | None:
+        """Return a run with its whole journal and inbox, from one snapshot."""
+        with self._connections.reader() as db:
+            return reads.load(db, pk)
+
+    def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
+        """Return records with a seq above `after`, in order."""
+        with self._connections.reader() as db:
+            return reads.records(db, pk, after, limit)
+
+    # -- many runs -----------------------------------------------------------------
+
+    def runs(self, filter: RunFilter, *, limit: int = 100, before: int | None = None) -> list[RunRow]:
+        """Return runs, newest first, below the pk `before`."""
+        with self._connections.reader() as db:
+            return reads.runs(db, filter, limit, before)
+
+    def owned(self, worker: str) -> list[tuple[int, int]]:
+        """Return (pk, claim) of every run that the worker owns."""
+        with self._connections.reader() as db:
+            return reads.owned(db, worker)
+
+    def inbox(self, worker: str) -> list[InboxRow]:
+        """Return the inbox rows of all runs that the worker owns, in order."""
+        with self._connections.reader() as db:
+            return reads.inbox(db, worker)
+
+    def next_due(self, workflows: Sequence[str]) -> float | None:
+        """Return when the next run of these workflows may be claimed."""
+        with self._connections.reader() as db:
+            return reads.next_due(db, workflows)
+
+    def ended(self, pks: Sequence[int]) -> list[RunRow]:
+        """Return those of the runs that have ended or are stuck."""
+        with self._connections.reader() as db:
+            return reads.ended(db, pks)
+
+    # -- the rest --------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerRow]:
+        """Return all known workers, newest first."""
+        with self._connections.reader() as db:
+            return reads.workers(db)
+
+    def orphans(self) -> list[str]:
+        """Return ids that own runs but have no `alive` worker row."""
+        with self._connections.reader() as db:
+            return reads.orphans(db)
+
+    def change(self) -> int:
+        """Return a number that differs after anybody has committed something; costs no transaction."""
+        return self._connections.change()
+
+    def info(self) -> StoreInfo:
+        """Return version, size and counts."""
+        path = self._connections.path
+        with self._connections.reader() as db:
+            return StoreInfo(
+                kind="sqlite",
+                location=path,
+                schema_version=db.pragma("user_version"),
+                size_bytes=db.pragma("page_count") * db.pragma("page_size"),
+                engine=f"SQLite {apsw.sqlite_lib_version()}",
+                counts=reads.counts(db),
+                details={
+                    "wal_bytes": _size_bytes(path + "-wal"),
+                    "free_pages": db.pragma("freelist_count"),
+                    "read_only": self._connections.read_only,
+                    "write_lock": describe_holder(path) if write_lock_holder(path) else "",
+                },
+            )
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the file and between its rows; [] is good."""
+        with self._connections.reader() as db:
+            return reads.check(db)
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        self._connections.close()
+
+
+def _size_bytes(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,47 @@
+"""The stores that the suite runs over. A further one is one more parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast.stores.memory import MemoryStore
+from outlast.stores.protocol import Clock, Store
+from outlast.stores.sqlite import SqliteStore
+from tests.conformance.world import SetClock, World
+
+StoreFactory = Callable[[Clock], Store]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreFactory]:
+    """Return a function that opens a store; each call gives one more face of the same rows."""
+    opened: list[Store] = []
+
+    def open_memory(clock: Clock) -> Store:
+        if not opened:
+            opened.append(MemoryStore(clock))
+        return opened[0]
+
+    def open_sqlite(clock: Clock) -> Store:
+        opened.append(SqliteStore(str(tmp_path / "test.db"), clock))
+        return opened[-1]
+
+    yield {"memory": open_memory, "sqlite": open_sqlite}[request.param]
+    for store in opened:
+        assert store.check() == []
+        store.close()
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    """Return a clock that stands still."""
+    return SetClock()
+
+
+@pytest.fixture
+def world(store_factory: StoreFactory, clock: SetClock) -> World:
+    """Return an empty store with a clock and shorthands."""
+    return World(store_factory(clock), clock)
