@@ -155,9 +155,10 @@ class Definition(Generic[P, R]):
         return _hints(self.fn).get("return", Any)
 
     @functools.cached_property
-    def hints(self) -> dict[str, Any]:
-        """The parameters' annotations."""
-        return _hints(self.fn)
+    def input_type(self) -> Any:
+        """A type that holds all parameters' annotations, for finding classes when arguments are decoded."""
+        hints = tuple(hint for name, hint in _hints(self.fn).items() if name != "return")
+        return tuple[hints] if hints else Any  # type: ignore[valid-type]
 
     @functools.cached_property
     def signature(self) -> inspect.Signature | None:

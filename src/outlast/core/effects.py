@@ -50,6 +50,10 @@ class Operations(Protocol):
         """Return 32 hex digits that belong to this name in this run."""
         ...
 
+    def child_id(self, call: Call[Any]) -> str:
+        """Return the run id that a call of a workflow has or will have."""
+        ...
+
     def patched(self, key: str) -> bool:
         """Tell whether the run takes the new side of the change `key`, for good."""
         ...

@@ -38,7 +38,7 @@ from typing import Any, Protocol
 from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import DecodingError, Diverged, LostRun, OutlastError, Spinning, StepError, Suspended
-from outlast.core.identity import Branch, derive, here, recorded_args
+from outlast.core.identity import Branch, child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTask, RunTimer
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.transitions import Status
@@ -103,7 +103,7 @@ class Pending:
 
     __slots__ = (
         "args", "attempts", "call", "cause", "effect", "engine", "future", "intent", "is_child", "key", "name",
-        "resolution", "withdrawn",
+        "queued", "resolution", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, engine: Engine, call: Call[Any], args: bytes, future: CallFuture) -> None:
@@ -119,6 +119,7 @@ class Pending:
         self.attempts: list[Record] = []
         self.intent: Record | None = None  # of an attempt that has no outcome yet
         self.resolution: Record | None = None
+        self.queued = False  # for `take_starts`
         self.withdrawn = False  # nobody waits for it any more
 
     @property
@@ -195,14 +196,19 @@ class Engine:
     def turned(self) -> None:
         """A turn that was under way has ended (bodies in threads)."""
         self.busy = False
+        if self.closed:
+            return
+        self._check_end()
         self._pump()
         self.on_turned()
 
     def take_starts(self) -> list[Pending]:
-        """Return the calls to be started now, in order of issue. Empty while replaying."""
-        if not self.live or self.busy:
+        """Return the calls whose next attempt may begin now, in order of issue. Empty while replaying."""
+        if not self.live or self.busy or not self._starts:
             return []
         starts, self._starts = self._starts, []
+        for pending in starts:
+            pending.queued = False
         return [p for p in starts if not p.withdrawn and not p.done]
 
     def take_withdrawn(self) -> list[Pending]:
@@ -358,6 +364,7 @@ class Engine:
             pending = self.calls[record.key]
             pending.attempts.append(record)
             pending.intent = pending.resolution = None
+            self._queue(pending)  # for the next attempt
             return pending.future.deliver_deferred()
         loop.now = max(loop.now, record.at)
         loop.seq = record.seq
@@ -398,8 +405,13 @@ class Engine:
         if call.key in self.calls:
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
         self.calls[call.key] = pending
-        self._starts.append(pending)
+        self._queue(pending)
         return future
+
+    def _queue(self, pending: Pending) -> None:
+        if not pending.queued:
+            pending.queued = True
+            self._starts.append(pending)
 
     def check(self) -> None:
         if self.closed:
@@ -426,6 +438,9 @@ class Engine:
             if self.loop.seq <= fork.upto:
                 return derive(fork.incarnation, name)
         return derive(self.row.incarnation, name)
+
+    def child_id(self, call: Call[Any]) -> str:
+        return call.child_id or child_run_id(self.run_id, self.row.incarnation, call.definition.name, call.key)
 
     def patched(self, key: str) -> bool:
         self.check()

@@ -90,6 +90,12 @@ def derive(incarnation: str, *parts: str) -> str:
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
+def child_run_id(run_id: str, incarnation: str, name: str, key: str) -> str:
+    """Return the id of the child run that the call `key` of workflow `name` starts."""
+    tail = f".{name}.{derive(incarnation, 'child', key)[:10]}"
+    return (run_id[: max(0, MAX_ID_LENGTH - len(tail))] + tail)[-MAX_ID_LENGTH:]
+
+
 DIGEST_ABOVE_BYTES = 4096
 """Encoded arguments longer than this are recorded as a digest."""
 

@@ -1,0 +1,61 @@
+"""Outlast: durable execution for Python agents, in a library.
+
+Write an agent as a plain function; when its process dies, another process notices,
+takes the run over, replays what is done from a journal, and finishes it.
+"""
+
+from outlast.core.definitions import Call, DidNotHappen, Happened, Unknown
+from outlast.core.errors import (
+    DecodingError,
+    Diverged,
+    EncodingError,
+    InDoubt,
+    LostRun,
+    NotAStore,
+    NotDeterministic,
+    NotResumable,
+    OutlastError,
+    PayloadTooLarge,
+    ReadOnlyStore,
+    RunCancelled,
+    RunConflict,
+    RunEnded,
+    RunNotFound,
+    RunStuck,
+    Spinning,
+    StepError,
+    StepTimeout,
+    StoreError,
+    StoreUnavailable,
+    WrongUse,
+)
+from outlast.core.retry import Retry
+from outlast.runtime.app import App
+from outlast.runtime.decorators import step, workflow
+from outlast.runtime.notices import Notice
+from outlast.runtime.operations import (
+    annotate,
+    attempt,
+    call,
+    current,
+    fence,
+    heartbeat,
+    idempotency_key,
+    now,
+    patched,
+    random,
+    scope,
+    start,
+    uuid4,
+)
+from outlast.runtime.run import Run, RunInfo, StepInfo
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "App", "Call", "DecodingError", "DidNotHappen", "Diverged", "EncodingError", "Happened", "InDoubt", "LostRun", "NotAStore",
+    "NotDeterministic", "NotResumable", "Notice", "OutlastError", "PayloadTooLarge", "ReadOnlyStore", "Retry", "Run", "RunCancelled",
+    "RunConflict", "RunEnded", "RunInfo", "RunNotFound", "RunStuck", "Spinning", "StepError", "StepInfo", "StepTimeout", "StoreError",
+    "StoreUnavailable", "Unknown", "WrongUse", "annotate", "attempt", "call", "current", "fence", "heartbeat", "idempotency_key", "now",
+    "patched", "random", "scope", "start", "step", "uuid4", "workflow",
+]  # fmt: skip

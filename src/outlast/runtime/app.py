@@ -1,0 +1,329 @@
+"""The App: an open store, a client of it and, by default, a worker of this process. The only composition root."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from outlast.codec import Codec, JsonCodec
+from outlast.core.definitions import Call, DidNotHappen, Happened
+from outlast.core.errors import EncodingError, OutlastError, RunConflict, RunEnded, RunNotFound, StoreError, WrongUse
+from outlast.core.identity import check_run_id
+from outlast.core.records import RunRow
+from outlast.core.transitions import ENDED, Status
+from outlast.runtime import mending, registry
+from outlast.runtime.clock import SystemClock
+from outlast.runtime.notices import Listener, Notices
+from outlast.runtime.run import Run, RunInfo, info_of
+from outlast.runtime.worker import Worker
+from outlast.runtime.writer import Writer
+from outlast.stores.open import open_store
+from outlast.stores.protocol import Answer, Cancel, Conflict, Done, Failed, Refused, RunFilter, Started, StartRun, Store
+
+R = TypeVar("R")
+
+CLIENT_PATIENCE_S = 30.0
+
+
+class App:
+    """A store, opened. Use it with `async with`; entered, it starts and finds runs and, with `worker=True`, executes them.
+
+    `url`: `sqlite:///path.db`, a plain path, or `memory://`; default is the environment's `OUTLAST_URL`, else `./outlast.db`.
+    `worker`: whether this process executes runs. `codec`: how values become bytes. `on_event`: called with every
+    `Notice`. `lease`: seconds after which a worker that no longer beats is taken over (a process that died is noticed at
+    once on one machine). `park_after`: seconds of mere waiting after which a run leaves memory. `max_runs`, `max_steps`,
+    `max_threads`: limits of this worker. `max_crashes`: workers that may die in a row under one run before it is stuck.
+    `grace`: seconds that steps in flight get when the App is left. `version`: your code's version, recorded with each run.
+    """
+
+    def __init__(
+        self, url: str | os.PathLike[str] | None = None, *, worker: bool = True, codec: Codec | None = None,
+        on_event: Listener | Sequence[Listener] = (), lease: float = 10.0, park_after: float = 1.0, max_runs: int = 10_000,
+        max_steps: int = 1_000, max_threads: int = 64, max_crashes: int = 10, grace: float = 10.0, version: str | None = None,
+    ) -> None:  # fmt: skip
+        self.url = os.fspath(url) if url is not None else os.environ.get("OUTLAST_URL") or "./outlast.db"
+        if lease < 0.1:
+            raise WrongUse(f"App(lease={lease}): a lease of less than 0.1 s would be lost between two beats")
+        self.codec: Codec = codec if codec is not None else JsonCodec()
+        self.clock = SystemClock()
+        self.notices = Notices(tuple(on_event) if isinstance(on_event, Sequence) else (on_event,))
+        self.grace = grace
+        self.version = version if version is not None else os.environ.get("OUTLAST_VERSION", "")
+        self._wants_worker = worker
+        self._limits = {
+            "lease_s": lease, "park_after": park_after, "max_runs": max_runs, "max_steps": max_steps, "max_threads": max_threads,
+            "max_crashes": max_crashes,
+        }  # fmt: skip
+        self._store: Store | None = None
+        self._pid = 0
+        self._worker: Worker | None = None
+        self._waiters: dict[int, list[asyncio.Future[RunRow]]] = {}
+        self._looking = False
+        self._poller: asyncio.Task[None] | None = None
+
+    # -- opening and closing -------------------------------------------------------------
+
+    async def __aenter__(self) -> App:
+        if self._store is not None:
+            raise WrongUse("this App is open already; make another one for another `async with`")
+        loop = asyncio.get_running_loop()
+        self._store = await loop.run_in_executor(None, open_store, self.url, self.clock)
+        self._pid = os.getpid()
+        self._readers = ThreadPoolExecutor(4, thread_name_prefix="outlast-read")
+        self.writer = Writer(self._store, self.clock, self.notices)
+        self.writer.start()
+        if self._wants_worker:
+            self._worker = Worker(
+                store=self._store, codec=self.codec, writer=self.writer, clock=self.clock, notices=self.notices, readers=self._readers,
+                lock_folder=self._lock_folder(), version=self.version, on_end=self._ended, **self._limits,  # type: ignore[arg-type]
+            )  # fmt: skip
+            await self._worker.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.drain()
+        await self.close()
+
+    async def drain(self, grace: float | None = None) -> None:
+        """Claim no more runs and hand all back: at once between steps, else after the step in flight, within `grace` seconds."""
+        if self._worker is not None:
+            await self._worker.drain(self.grace if grace is None else grace)
+
+    async def close(self) -> None:
+        """Close without waiting for steps in flight; their runs go back to the queue as they are."""
+        store, self._store = self._store, None
+        if store is None:
+            return
+        if self._poller is not None:
+            self._poller.cancel()
+        if self._worker is not None:
+            await self._worker.stop()
+            self._worker = None
+        await self.writer.stop()
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(WrongUse("the App was closed while somebody waited for a run's result"))
+        self._waiters.clear()
+        self._readers.shutdown(wait=True)
+        store.close()
+
+    def run(self, call: Call[R], *, id: str | None = None) -> R:
+        """Start a run, wait for its result, and close: for scripts. Blocking; raises as `Run.result` does."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise WrongUse("app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and await app.start(...)")
+
+        async def main() -> R:
+            async with self:
+                return await (await self.start(call, id=id)).result()
+
+        return asyncio.run(main())
+
+    @property
+    def store(self) -> Store:
+        """The open store. Raises WrongUse when the App is not open, or was opened by the parent of a forked process."""
+        if self._store is None:
+            raise WrongUse(f"this App is not open; use it inside `async with App({self.url!r}) as app:`")
+        if os.getpid() != self._pid:
+            raise WrongUse("this App was opened by the parent process; open a new App in the forked child")
+        return self._store
+
+    def _lock_folder(self) -> Path | None:
+        folder: Path | None = getattr(self.store, "lock_folder", lambda: None)()
+        return folder
+
+    # -- clients ---------------------------------------------------------------------------
+
+    async def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
+        """Start a run of a workflow, or of a single step; return when that is committed.
+
+        `id` makes it findable and the start repeatable: the same workflow and arguments again give
+        the same run. Raises RunConflict for an id that is taken by another call, EncodingError (with the path) for
+        arguments that cannot be stored, WrongUse for what is not a Call or an id that cannot be one.
+        """
+        self.store  # noqa: B018 - says so when the App is not open
+        row = self._row_of(call, id)
+        worker = self._worker
+        verb = StartRun(run=row, claim_by=worker.claims_for(row) if worker is not None else None)
+        answer = await self.ask(verb)
+        if isinstance(answer, Conflict):
+            other = answer.run
+            raise RunConflict(
+                f"run {row.id!r} exists already, with {'other arguments' if other.workflow == row.workflow else f'workflow {other.workflow!r}'} "
+                f"(status {other.status.value}); nothing was changed. Use another id, or app.get({row.id!r})"
+            )
+        if not isinstance(answer, Started):
+            if verb.claim_by is not None:  # the lease was lost just now: leave the run to the queue
+                answer = await self.ask(StartRun(run=row))
+            if not isinstance(answer, Started):
+                raise StoreError(f"run {row.id} could not be started in {self.url}: {getattr(answer, 'why', answer)}")
+        if answer.created and worker is not None:
+            worker.begin_started(answer.run)
+        return Run(self, answer.run, call.definition.returns)
+
+    def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
+        if not isinstance(call, Call):
+            hint = f"; call the workflow: app.start({call.name}(...))" if isinstance(getattr(call, "name", None), str) else ""
+            raise WrongUse(f"app.start takes the call of a workflow or step, not {call!r}{hint}")
+        run_id = check_run_id(id) if id is not None else secrets.token_hex(8)
+        definition = call.definition
+        call.take()
+        if definition.signature is not None:
+            try:
+                definition.signature.bind(*call.args, **call.kwargs)
+            except TypeError as error:
+                raise TypeError(f"{definition.name}(): {error}") from None
+        try:
+            data = self.codec.encode([list(call.args), call.kwargs])
+        except EncodingError as error:
+            raise type(error)(f"run {run_id} of {definition.name} was not started: an argument cannot be stored: {error}") from None
+        registry.register(definition)
+        return RunRow(
+            pk=0, id=run_id, incarnation=secrets.token_hex(16), workflow=definition.name, definition=definition.definition,
+            is_step=call.is_step, input=data, version=self.version, python=self._worker.python if self._worker is not None else "",
+        )  # fmt: skip
+
+    async def get(self, id: str) -> Run[Any]:
+        """Return the run of this id. Raises RunNotFound."""
+        return Run(self, await self._row(id))
+
+    async def runs(
+        self, *, status: str | Sequence[str] | None = None, reason: str | None = None, workflow: str | None = None, version: str | None = None,
+        id_prefix: str | None = None, limit: int = 100, before: str | None = None,
+    ) -> list[RunInfo]:  # fmt: skip
+        """Return runs, newest first. `before` is the id of the last run of the page before. Raises WrongUse for an unknown status."""
+        chosen = [status] if isinstance(status, str) else status
+        wanted = RunFilter(
+            statuses=None if chosen is None else tuple(_status(s) for s in chosen), reason=mending.reason_of(reason), workflow=workflow,
+            version=version, id_prefix=id_prefix,
+        )  # fmt: skip
+        below = (await self._row(before)).pk if before is not None else None
+        rows = await self._read(lambda: self.store.runs(wanted, limit=limit, before=below))
+        return [info_of(row, self) for row in rows]
+
+    async def cancel(self, id: str) -> None:
+        """Ask a run to end; it cleans up first. Asking again changes nothing. Raises RunNotFound, RunEnded."""
+        row = await self._row(id)
+        answer = await self.ask(Cancel(id=id))
+        if isinstance(answer, Refused):
+            raise RunEnded(f"run {id} ({row.workflow}) cannot be cancelled: {answer.why}")
+        self._wake(answer)
+
+    async def resume(self, id: str) -> Run[Any]:
+        """Take a failed, cancelled or stuck run up again. See `outlast resume --help`. Raises NotResumable, RunNotFound."""
+        return await mending.resume(self, id)
+
+    async def resolve(self, id: str, step: str, decision: Happened | DidNotHappen | BaseException | str, *, attempt: int | None = None, by: str = "") -> None:
+        """Decide an attempt in doubt: `Happened(value)`, `DidNotHappen()` or `"fail"`, for the attempt shown and no other.
+
+        `step` is its identity (`main/charge#1`), or its name where only one is in doubt. Raises NotResumable, RunNotFound.
+        """
+        await mending.resolve(self, id, step, decision, attempt, by)
+
+    async def fork(self, id: str, step: str, *, new_id: str | None = None, repeat_once: bool = False) -> Run[Any]:
+        """Start a new run from what a run had recorded before a step. The original is left alone.
+
+        Where the original went on to record a `once` step, that effect would happen again, so `repeat_once=True` must say
+        that this is wanted. Raises NotResumable, RunConflict, RunNotFound.
+        """
+        return await mending.fork(self, id, step, new_id, repeat_once)
+
+    # -- shared by clients -------------------------------------------------------------------
+
+    async def ask(self, verb: Any) -> Answer:
+        """Have a verb of a client committed, and return its answer. Raises StoreError."""
+        self.store  # noqa: B018 - says so when the App is closed
+        answer = await self.writer.ask(verb, patience=CLIENT_PATIENCE_S)
+        if isinstance(answer, Failed):
+            raise StoreError(f"{self.url}: {answer.why}")
+        return answer
+
+    async def _row(self, id: str) -> RunRow:
+        row: RunRow | None = await self._read(self.store.run, check_run_id(id))
+        if row is None:
+            raise RunNotFound(f"no run has the id {id!r} in {self.url}; `outlast runs` lists them")
+        return row
+
+    async def _read(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, function, *args)
+
+    def _wake(self, answer: Answer) -> None:
+        if self._worker is not None and isinstance(answer, Done):
+            self._worker.wake(answer.woke)
+            self._worker.look_for_work()
+        self._look_soon()
+
+    # -- waiting for ends ----------------------------------------------------------------------
+
+    async def _wait_for_end(self, row: RunRow) -> RunRow:
+        """Return the run's row once it has ended or is stuck."""
+        if row.status in ENDED:
+            return row
+        waiter: asyncio.Future[RunRow] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(row.pk, []).append(waiter)
+        if self._worker is None or row.pk not in self._worker.executions:
+            self._look_soon()
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.get_running_loop().create_task(self._poll(), name="outlast-results")
+        try:
+            return await waiter
+        finally:
+            left = self._waiters.get(row.pk)
+            if left is not None and waiter in left:
+                left.remove(waiter)
+                if not left:
+                    del self._waiters[row.pk]
+
+    def _ended(self, row: RunRow) -> None:
+        """The worker tells of an end (pk 0: of some end)."""
+        if not row.pk:
+            self._look_soon()
+            return
+        for waiter in self._waiters.get(row.pk, ()):
+            if not waiter.done():
+                waiter.set_result(row)
+
+    def _look_soon(self) -> None:
+        if self._waiters and not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            rows = await self._read(self.store.ended, tuple(self._waiters))
+        except OutlastError:
+            return
+        finally:
+            self._looking = False
+        for row in rows:
+            self._ended(row)
+
+    async def _poll(self) -> None:
+        """Look for the ends of runs that other processes execute: soon after a change, and now and then in any case."""
+        change, idle = -1, 0
+        while self._waiters:
+            await asyncio.sleep(0.02)
+            try:
+                seen = self.store.change()
+            except OutlastError:
+                continue
+            idle += 1
+            if seen != change or idle >= 50:
+                change, idle = seen, 0
+                self._look_soon()
+
+
+def _status(name: str) -> Status:
+    try:
+        return Status(name)
+    except ValueError:
+        raise WrongUse(f"no such status: {name!r}; there are {', '.join(s.value for s in Status)}") from None

@@ -1,0 +1,133 @@
+"""One attempt of a step: the user's function called, on the worker's loop or in a thread, within its timeout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import Future as ThreadFuture
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from outlast.core.effects import InStep
+from outlast.core.engine import Pending
+from outlast.core.errors import StepError, StepTimeout, Suspended
+from outlast.core.identity import here
+
+Report = Callable[["Attempt", Any, BaseException | None], None]
+
+
+class Attempt:
+    """An attempt under way. `report(attempt, value, error)` is called once on the loop, unless it was abandoned.
+
+    `quiet` says that its code no longer runs, so that it can send nothing more.
+    """
+
+    __slots__ = ("_abandoned", "_report", "_task", "_thread", "_timer", "due", "number", "on_quiet", "pending", "place", "quiet", "started")
+
+    def __init__(self, pending: Pending, number: int, place: InStep, started: float, timeout: float | None, report: Report) -> None:
+        self.pending = pending
+        self.number = number
+        self.place = place
+        self.started = started
+        self.due = timeout
+        self.quiet = False
+        self.on_quiet: Callable[[], None] | None = None
+        self._report: Report | None = report
+        self._abandoned = False
+        self._task: asyncio.Task[None] | None = None
+        self._thread: ThreadFuture[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def holds_up(self) -> bool:
+        """Whether its run cannot end before it has: a thread that was given up is not waited for."""
+        return not self._abandoned or self._task is not None
+
+    def begin(self, loop: asyncio.AbstractEventLoop, pool: ThreadPoolExecutor) -> None:
+        """Call the function."""
+        context = contextvars.Context()
+        context.run(here.set, self.place)
+        if self.pending.call.definition.is_async:
+            self._task = loop.create_task(self._run(), name=self.place.step_id, context=context)
+            return
+        self._thread = pool.submit(context.run, self._call)
+        self._thread.add_done_callback(lambda done: loop.call_soon_threadsafe(self._thread_done, done))
+        if self.due is not None:
+            self._timer = loop.call_later(self.due, self._thread_timeout)
+
+    def abandon(self) -> None:
+        """Cancel it; what it still does or returns no longer matters to anyone."""
+        self._abandoned = True
+        self.place.beat = -1.0  # tells heartbeat() in a thread to stop
+        if self._task is not None:
+            self._task.cancel()
+        if self._thread is not None and self._thread.cancel():
+            self.quiet = True
+
+    def drop(self) -> None:
+        """Abandon it without a report."""
+        self._report = None
+        self.abandon()
+
+    # -- async ---------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        call = self.pending.call
+        value, error = None, None
+        try:
+            if self.due is None:
+                value = await call.definition.fn(*call.args, **call.kwargs)
+            else:
+                async with asyncio.timeout(self.due) as limit:
+                    value = await call.definition.fn(*call.args, **call.kwargs)
+        except asyncio.CancelledError as cancelled:
+            error = cancelled if self._abandoned else StepError(
+                f"{self._name()} cancelled itself", type_name="asyncio.exceptions:CancelledError", text=str(cancelled)
+            )
+        except (KeyboardInterrupt, SystemExit):
+            self._finish(None, StepError(f"{self._name()} asked the process to exit", type_name="builtins:SystemExit", text=""))
+            raise
+        except BaseException as raised:  # noqa: BLE001 - whatever a step raises is its outcome
+            error = self._timed_out() if isinstance(raised, TimeoutError) and self.due is not None and limit.expired() else raised
+        self._finish(value, error)
+
+    # -- in a thread -----------------------------------------------------------------
+
+    def _call(self) -> Any:
+        call = self.pending.call
+        return call.definition.fn(*call.args, **call.kwargs)
+
+    def _thread_done(self, done: ThreadFuture[Any]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if done.cancelled():
+            self._finish(None, asyncio.CancelledError())
+            return
+        error = done.exception()
+        if isinstance(error, (asyncio.CancelledError, Suspended)) and not self._abandoned:
+            error = StepError(f"{self._name()} cancelled itself", type_name="asyncio.exceptions:CancelledError", text=str(error))
+        self._finish(None if error is not None else done.result(), error)
+
+    def _thread_timeout(self) -> None:
+        """A thread cannot be stopped: its attempt is over, and what it still returns is not taken."""
+        self.place.beat = -1.0
+        report, self._report = self._report, None
+        if report is not None:
+            report(self, None, self._timed_out())
+
+    # -- both --------------------------------------------------------------------------
+
+    def _finish(self, value: Any, error: BaseException | None) -> None:
+        self.quiet = True
+        report, self._report = self._report, None
+        if report is not None:
+            report(self, value, error)
+        if self.on_quiet is not None:
+            self.on_quiet()
+
+    def _name(self) -> str:
+        return f"step {self.place.step_id} of run {self.place.run_id}"
+
+    def _timed_out(self) -> StepTimeout:
+        return StepTimeout(f"{self._name()}: attempt {self.number} ran longer than its timeout of {self.pending.call.settings.timeout} s")

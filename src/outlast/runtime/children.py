@@ -1,0 +1,71 @@
+"""Child runs: a workflow called in a workflow is a run of its own, with a parent that is told how it ends.
+
+The child's id and incarnation are derived from the parent's incarnation and the call's identity, so that a
+parent that is replayed, or sends its start twice, finds the same child.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outlast.core.engine import Pending
+from outlast.core.errors import RunConflict, StoreError
+from outlast.core.identity import derive
+from outlast.core.records import RunRow
+from outlast.core.transitions import ENDED, Status
+from outlast.stores.protocol import Answer, Cancel, Conflict, Started, StartRun
+
+if TYPE_CHECKING:
+    from outlast.runtime.execution import Execution
+
+
+def start_child(execution: Execution, pending: Pending) -> None:
+    """Start the child run of a call, or find it again."""
+    if execution.closed or execution.stuck is not None or pending.withdrawn or pending.done:
+        return
+    worker, row, call = execution.worker, execution.row, pending.call
+    child = RunRow(
+        pk=0,
+        id=execution.engine.child_id(pending.call),
+        incarnation=derive(row.incarnation, "child", pending.key),
+        workflow=call.definition.name,
+        definition=call.definition.definition,
+        input=worker.codec.encode([list(call.args), call.kwargs]),
+        parent=row.pk,
+        parent_key=pending.key,
+        version=worker.version,
+        python=worker.python,
+    )
+    verb = StartRun(run=child, claim_by=worker.claims_for(child), parent_worker=worker.id, parent_claim=row.claim)
+
+    def done(answer: Answer | StoreError) -> None:
+        if execution.closed:
+            return
+        if isinstance(answer, Started) and answer.run.parent == row.pk:
+            if answer.created:
+                worker.begin_started(answer.run)
+            elif answer.run.status in ENDED:
+                execution.calmly(lambda: _already_ended(execution, pending, answer.run))
+        elif isinstance(answer, (Started, Conflict)):
+            error = RunConflict(
+                f"run {row.id} wants to start child {child.id!r}, but that id belongs to another run "
+                f"({answer.run.workflow}, {answer.run.status.value}); give the child another id"
+            )
+            execution.calmly(lambda: execution.child_over(pending.key, False, worker.codec.encode_error(error)))
+        else:
+            worker.lost_run(execution, answer)
+
+    worker.writer.submit(verb, done)
+
+
+def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> None:
+    """Its end may have been told and dropped again by `resume`: take it from the child's own row."""
+    if not pending.done and not pending.withdrawn:
+        succeeded = child.status is Status.SUCCEEDED
+        execution.child_over(pending.key, succeeded, child.result if succeeded else child.error)
+
+
+def cancel_child(execution: Execution, pending: Pending) -> None:
+    """The parent no longer waits for this child: ask it to end."""
+    verb = Cancel(id=execution.engine.child_id(pending.call), by=f"run {execution.row.id}")
+    execution.after_commit(lambda: execution.worker.writer.submit(verb, lambda _: execution.worker.look_for_work()))

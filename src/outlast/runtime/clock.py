@@ -1,0 +1,42 @@
+"""The only place that reads a clock, so that tests can bring their own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall(self) -> float:
+        """Return seconds since the epoch; may jump when somebody sets the clock."""
+        return time.time()
+
+    def boot(self) -> float:
+        """Return seconds since the machine started, time asleep included; never jumps (CLOCK_BOOTTIME, else monotonic)."""
+        return _boot_time()
+
+    def boot_id(self) -> str:
+        """Return a name of this start of the machine; boot times are comparable only under the same name."""
+        return _BOOT_ID
+
+
+def _read_boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # not Linux: the start time to the second is as good a name as there is
+        return f"boot-{int(time.time() - time.monotonic())}"
+
+
+_BOOT_ID = _read_boot_id()
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def _boot_time() -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:  # pragma: no cover - macOS: its monotonic clock stops in sleep, which only delays a takeover
+
+    def _boot_time() -> float:
+        return time.monotonic()

@@ -1,0 +1,109 @@
+"""`@step` and `@workflow`: the decorators that make definitions known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+
+from outlast.core.definitions import SETTLE_S, AsyncStep, Settings, Step, SyncStep, Workflow, _is_async
+from outlast.core.retry import NO_RETRY, Retry
+from outlast.runtime.registry import register
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _StepDecorator(Protocol):
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncStep[P, R]: ...
+
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncStep[P, R]: ...
+
+
+class _WorkflowDecorator(Protocol):
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Workflow[P, R]: ...
+
+
+@overload
+def step(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncStep[P, R]: ...
+
+
+@overload
+def step(fn: Callable[P, R], /) -> SyncStep[P, R]: ...
+
+
+@overload
+def step(
+    *,
+    name: str | None = None,
+    effect: Literal["pure", "idempotent", "once"] = "idempotent",
+    retry: Retry | None = None,
+    timeout: float | None = None,
+    confirm: Callable[..., Any] | None = None,
+    definite: tuple[type[BaseException], ...] | type[BaseException] = (),
+    settle: float = SETTLE_S,
+    check_args: bool = True,
+) -> _StepDecorator: ...
+
+
+def step(
+    fn: Any = None, /, *, name: str | None = None, effect: str = "idempotent", retry: Retry | None = None, timeout: float | None = None,
+    confirm: Callable[..., Any] | None = None, definite: Any = (), settle: float = SETTLE_S, check_args: bool = True,
+) -> Any:  # fmt: skip
+    """Make a function a step: its result is journaled, and a finished step is never executed again.
+
+    `effect` says what it does to the world: `"pure"` (reads, model calls), `"idempotent"` (safe to repeat with the same
+    `outlast.idempotency_key()`; the default) or `"once"` (must not happen twice). `retry`: when a failed attempt is tried
+    again (a `Retry`; default: not). `timeout`: seconds an attempt may take (a `once` step has 60 by default).
+    `name`: its name in journals (default: the function's).
+
+    For `once` steps: `confirm(key, *args)` tells what became of an attempt in doubt (`Happened(value)`, `DidNotHappen()`,
+    `Unknown()`); `definite` lists errors that are an answer; `settle` is the seconds after which a "did not happen" is believed.
+    `check_args=False`: arguments may differ on replay.
+
+    Raises WrongUse for settings that do not go together.
+    """
+    settings = Settings().with_(
+        effect=effect, retry=retry or NO_RETRY, timeout=timeout, confirm=confirm, definite=definite, settle=settle, check_args=check_args,
+    )  # fmt: skip
+
+    def decorate(function: Callable[..., Any]) -> Step[..., Any]:
+        kind = AsyncStep if _is_async(function) else SyncStep
+        made: Step[..., Any] = kind(function, name, settings)
+        register(made)
+        return made
+
+    return decorate if fn is None else decorate(fn)
+
+
+@overload
+def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+
+
+@overload
+def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
+
+
+@overload
+def workflow(*, name: str | None = None) -> _WorkflowDecorator: ...
+
+
+def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
+    """Make a function a workflow: its progress is durable. Its body must be deterministic; everything else goes in steps.
+
+    `name`: its name in stores (default: the function's). Runs find their workflow by it, so keep it over renames.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
+        made: Workflow[..., Any] = Workflow(function, name)
+        register(made)
+        return made
+
+    return decorate if fn is None else decorate(fn)
+
+

@@ -1,0 +1,209 @@
+"""A `once` attempt without a certain outcome: who may say what became of it, and from when on that is believed.
+
+*Happened* is believed at any time. *Did not happen* is believed only `settle`
+seconds after the attempt can no longer send anything:
+
+- its code has returned in this process, or
+- its worker's process is known to be gone, or
+- its worker's lease has ended and the attempt's own deadline has passed.
+
+A `confirm` that was asked before that moment is asked again after it. Without
+`confirm`, or when it cannot tell, a person decides; the decision is a record of the attempt it was made for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.definitions import DidNotHappen, Happened, Unknown
+from outlast.core.effects import InStep
+from outlast.core.engine import Pending
+from outlast.core.errors import InDoubt, OutlastError
+from outlast.core.identity import derive, here
+from outlast.core.records import Record, WorkerState
+from outlast.core.transitions import Reason
+
+if TYPE_CHECKING:
+    from outlast.runtime.attempts import Attempt
+    from outlast.runtime.execution import Execution
+
+CONFIRM_TIMEOUT_S = 60.0
+CONFIRM_TRIES = 5
+LOOK_AGAIN_S = 0.5
+MAX_CRASHED_ATTEMPTS = 10
+
+
+class Doubt:
+    """One attempt in doubt. Made when the doubt arises; removes itself from its execution when it is settled."""
+
+    def __init__(
+        self, execution: Execution, pending: Pending, *, recovered: bool = False, attempt: Attempt | None = None, error: BaseException | None = None
+    ) -> None:
+        assert pending.intent is not None
+        self.execution = execution
+        self.pending = pending
+        self.intent: Record = pending.intent
+        self.recovered = recovered  # found in the journal, after a takeover or a rest
+        self.asking = False
+        self.due: float | None = None  # when to look again
+        self.says = ""
+        self._attempt = attempt
+        self._error = error
+        self._tries = 0
+        self._task: asyncio.Task[None] | None = None
+        worker = execution.worker
+        why = "its worker ended before its outcome was recorded" if error is None else f"it ended with {type(error).__name__}: {error}"
+        worker.notices("step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why)
+        self._why = why
+        self._ended = worker.now()
+        if pending.resolution is not None:
+            execution.worker.loop.call_soon(lambda: execution.calmly(self._decided))
+            self.asking = True
+        else:
+            self._look()
+
+    def stop(self) -> None:
+        """The run is stopped: ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    # -- asking ------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if self.execution.closed or self.execution.doubts.get(self.pending.key, self) is not self:
+            return
+        self.due = None
+        self.asking = True
+        self._task = self.execution.worker.loop.create_task(self._ask(), name=f"confirm {self.pending.key}")
+
+    async def _ask(self) -> None:
+        settings = self.pending.call.settings
+        verdict: Any = Unknown()
+        if settings.confirm is not None:
+            believable, waits_for = await self._believable()
+            now = self.execution.worker.now()
+            try:
+                verdict = await asyncio.wait_for(self._confirm(), CONFIRM_TIMEOUT_S)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a confirm may fail in any way; then it has not answered
+                self._tries += 1
+                self._why = f"{self._why}; its confirm failed with {type(error).__name__}: {error}"
+                if self._tries < CONFIRM_TRIES:
+                    self._again(now + LOOK_AGAIN_S * 2**self._tries, "confirm to answer")
+                    return
+            if isinstance(verdict, DidNotHappen) and (believable is None or now < believable):
+                self._again(now + LOOK_AGAIN_S if believable is None else believable, waits_for)
+                return
+            if not isinstance(verdict, (Happened, DidNotHappen, Unknown)):
+                self._why = f"{self._why}; its confirm answered {verdict!r}, not Happened(value), DidNotHappen() or Unknown()"
+                verdict = Unknown()
+        self.execution.calmly(lambda: self._settle(verdict))
+
+    async def _confirm(self) -> Any:
+        pending, row = self.pending, self.execution.row
+        confirm, call = pending.call.settings.confirm, pending.call
+        assert confirm is not None
+        key = derive(row.incarnation, "step", pending.key)
+        here.set(InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, key, row.claim))
+        if asyncio.iscoroutinefunction(confirm) or asyncio.iscoroutinefunction(getattr(confirm, "__call__", None)):  # noqa: B004
+            return await confirm(key, *call.args, **call.kwargs)
+        answer = await asyncio.to_thread(confirm, key, *call.args, **call.kwargs)
+        return await answer if asyncio.iscoroutine(answer) else answer
+
+    async def _believable(self) -> tuple[float | None, str]:
+        """Return from when on "did not happen" is believed (None: not known yet), and what is waited for."""
+        settle = self.pending.call.settings.settle
+        settling = f"{settle:g} s to pass since the attempt could last send anything"
+        if self._attempt is not None:
+            return (self._ended + settle, settling) if self._attempt.quiet else (None, "the thread of the attempt to end")
+        worker = self.execution.worker
+        rows = await worker.read(worker.store.workers)
+        row = next((r for r in rows if r.id == self.intent.worker), None)
+        deadline = self.intent.due or 0.0
+        if row is None:
+            return deadline + settle, settling
+        if row.state is WorkerState.GONE:
+            return (row.left or 0.0) + settle, settling
+        if row.state is WorkerState.EXPIRED:
+            return max(row.left or 0.0, deadline) + settle, settling
+        if row.id == worker.id and worker.still_runs(self.pending.key, self.execution.row.pk):
+            return None, "the thread of the attempt to end"
+        return deadline + settle, f"the attempt's deadline on worker {row.id}, and {settle:g} s"
+
+    def _again(self, when: float, waits_for: str) -> None:
+        """Look again later; the run may rest until then."""
+        execution = self.execution
+        self.asking = False
+        self.due = max(when, execution.worker.now() + 0.01)
+        self.says = f"step {self.pending.key} (attempt {self.intent.attempt} in doubt): {waits_for}"
+        execution.worker.at(self.due, self._look_when_due)
+        execution.settle_down()
+
+    def _look_when_due(self) -> None:
+        if self.due is None or self.execution.closed:
+            return
+        if self.execution.worker.now() < self.due:
+            self.execution.worker.at(self.due, self._look_when_due)
+        else:
+            self._look()
+
+    # -- settling ----------------------------------------------------------------------
+
+    def _settle(self, verdict: Happened | DidNotHappen | Unknown) -> None:
+        execution, pending, intent = self.execution, self.pending, self.intent
+        self.asking = False
+        if isinstance(verdict, Unknown):
+            run = execution.row.id
+            execution.stick(
+                Reason.IN_DOUBT,
+                f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}). Find out whether it happened, then: "
+                f"outlast resolve {run} '{pending.key}' --attempt {intent.attempt} --happened JSON | --did-not-happen | --fail",
+            )
+            execution.settle_down()
+            return
+        execution.doubts.pop(pending.key, None)
+        if isinstance(verdict, Happened):
+            self._happened(verdict.value, "confirmed: happened")
+            return
+        crashed = sum(1 for a in pending.attempts if a.note.endswith("did not happen")) + 1
+        if self.recovered and crashed >= MAX_CRASHED_ATTEMPTS:
+            execution.stick(Reason.CRASH_LOOP, f"step {pending.key}: {crashed} attempts in a row ended with the death of their worker")
+            execution.settle_down()
+            return
+        execution.failed_attempt(pending, intent.attempt, intent.at, self._error, 0.0, "confirmed: did not happen")
+
+    def _decided(self) -> None:
+        """Carry out a person's decision, which stands in the journal."""
+        resolution, execution, pending = self.pending.resolution, self.execution, self.pending
+        assert resolution is not None
+        self.asking = False
+        execution.doubts.pop(pending.key, None)
+        if resolution.note == "happened":
+            codec = execution.worker.codec
+            data = resolution.value or b"null"
+            try:
+                value = codec.decode(data, pending.call.definition.returns)
+            except OutlastError as refused:
+                execution.stick(Reason.UNDECODABLE, f"the value decided for step {pending.key} of run {execution.row.id}: {refused}")
+                execution.settle_down()
+                return
+            execution.record_outcome(pending, self.intent.attempt, self.intent.at, data, value, None, note="decided: happened")
+        elif resolution.note == "fail":
+            error = InDoubt(f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a person decided that it failed")
+            execution.record_outcome(pending, self.intent.attempt, self.intent.at, b"", None, error, note="decided: fail")
+        else:
+            execution.failed_attempt(pending, self.intent.attempt, self.intent.at, None, 0.0, "decided: did not happen")
+
+    def _happened(self, value: Any, note: str) -> None:
+        execution, pending = self.execution, self.pending
+        codec = execution.worker.codec
+        error: BaseException | None = None
+        data, live = b"null", None
+        try:
+            data = codec.encode(value)
+            live = codec.decode(data, pending.call.definition.returns)
+        except Exception as refused:  # noqa: BLE001 - recorded as the step's error
+            error = refused
+        execution.record_outcome(pending, self.intent.attempt, self.intent.at, data, live, error, note=note)

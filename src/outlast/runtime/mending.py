@@ -1,0 +1,164 @@
+"""What a person does to a run that has ended or is stuck: resume, resolve, fork.
+
+All three look at the journal first and then act by one verb, which the store refuses when anything
+happened in between; then they look again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.definitions import DidNotHappen, Happened
+from outlast.core.errors import NotResumable, RunConflict, StoreUnavailable, WrongUse
+from outlast.core.identity import check_run_id
+from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
+from outlast.core.transitions import Reason, Status
+from outlast.runtime.run import Run
+from outlast.stores.protocol import Conflict, Done, ForkRun, Loaded, Refused, Resolve, Resume, Started
+
+if TYPE_CHECKING:
+    from outlast.runtime.app import App
+
+TRIES = 5
+
+
+def reason_of(name: str | None) -> Reason | None:
+    """Return the reason of this name. Raises WrongUse."""
+    try:
+        return None if name is None else Reason(name)
+    except ValueError:
+        raise WrongUse(f"no such reason: {name!r}; there are {', '.join(r.value for r in Reason)}") from None
+
+
+async def _load(app: App, id: str) -> Loaded:
+    row = await app._row(id)
+    loaded: Loaded | None = await app._read(app.store.load, row.pk)
+    if loaded is None:
+        raise NotResumable(f"run {id} was pruned just now")
+    return loaded
+
+
+# -- resume -----------------------------------------------------------------------------
+
+
+async def resume(app: App, id: str) -> Run[Any]:
+    """Drop the run's end and what caused it, and queue it again."""
+    for _ in range(TRIES):
+        loaded = await _load(app, id)
+        run = loaded.run
+        if run.status is Status.STUCK and run.reason is Reason.IN_DOUBT:
+            raise NotResumable(f"run {id} waits for a decision on an attempt in doubt; use: outlast resolve. {run.detail}")
+        if run.status not in (Status.FAILED, Status.CANCELLED, Status.STUCK):
+            raise NotResumable(f"run {id} is {run.status.value}; only failed, cancelled and stuck runs can be resumed")
+        drop = () if run.status is Status.STUCK else _what_to_drop(run, loaded.records)
+        last = loaded.records[-1].seq if loaded.records else 0
+        answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop))
+        if isinstance(answer, Done):
+            app._wake(answer)
+            run.status = Status.PENDING
+            return Run(app, run)
+    raise NotResumable(f"run {id} changed each time it was to be resumed; look at it again: outlast show {id}")
+
+
+def _what_to_drop(run: RunRow, records: tuple[Record, ...]) -> tuple[int, ...]:
+    """Return the seqs of the end's cause, and of what only came of it. Raises NotResumable where an effect came of it."""
+    if run.status is Status.CANCELLED:
+        cause = next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
+    else:
+        cause = next((r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD) and not r.ok and r.key == run.culprit), None)
+    if cause is None:
+        return ()
+    after = [r for r in records if r.seq > cause.seq and r.cause >= cause.seq]
+    effects = [r for r in after if r.kind is Kind.CHILD or r.effect in (Effect.IDEMPOTENT.value, Effect.ONCE.value)]
+    if effects:
+        what = "cancelled" if run.status is Status.CANCELLED else f"failed at step {cause.key}"
+        raise NotResumable(
+            f"run {run.id} {what}, and went on to record {effects[0].kind.value} {effects[0].key} ({effects[0].effect}) after that; resuming would "
+            f"leave an effect that the new course knows nothing of. Start a new course instead: outlast fork {run.id} '{cause.key or effects[0].key}'"
+        )
+    attempts = [r for r in records if r.key == cause.key and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.seq < cause.seq]
+    dropped = {cause.seq, *(r.seq for r in after)}
+    if cause.effect != Effect.ONCE.value:
+        dropped |= {r.seq for r in attempts}  # it gets all its attempts anew
+    return tuple(sorted(dropped))
+
+
+# -- resolve ----------------------------------------------------------------------------
+
+
+async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | None, by: str) -> None:
+    """Record a person's decision for the attempt that is in doubt."""
+    loaded = await _load(app, id)
+    run = loaded.run
+    open_intents = _open_intents(loaded.records)
+    found = [r for r in open_intents if r.key == step] or [r for r in open_intents if r.name == step]
+    if len(found) != 1:
+        names = ", ".join(f"'{r.key}' (attempt {r.attempt})" for r in open_intents) or "none"
+        raise NotResumable(f"run {id} ({run.status.value}) has {'no' if not found else 'more than one'} step {step!r} in doubt; in doubt: {names}")
+    intent = found[0]
+    if attempt is not None and attempt != intent.attempt:
+        raise NotResumable(f"run {id}: attempt {attempt} of step {intent.key} is not in doubt; attempt {intent.attempt} is. A decision holds for its attempt only")
+    word, value = "fail", None
+    if isinstance(decision, Happened):
+        word, value = "happened", app.codec.encode(decision.value)
+    elif isinstance(decision, DidNotHappen):
+        word = "did_not_happen"
+    elif decision != "fail":
+        raise WrongUse(f"a decision is Happened(value), DidNotHappen() or 'fail', not {decision!r}")
+    answer = await app.ask(Resolve(id=id, key=intent.key, attempt=intent.attempt, decision=word, value=value, by=by))
+    if isinstance(answer, Refused):
+        raise NotResumable(f"run {id}, step {intent.key}: {answer.why}")
+    app._wake(answer)
+
+
+def _open_intents(records: tuple[Record, ...]) -> list[Record]:
+    """Return the intents that nothing has settled."""
+    found: dict[str, Record] = {}
+    for record in records:
+        if record.kind is Kind.INTENT:
+            found[record.key] = record
+        elif record.kind in (Kind.STEP, Kind.LATE, Kind.ATTEMPT, Kind.RESOLUTION):
+            found.pop(record.key, None)
+    return list(found.values())
+
+
+# -- fork -------------------------------------------------------------------------------
+
+
+async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bool) -> Run[Any]:
+    """Copy what was recorded before the step into a new run."""
+    loaded = await _load(app, id)
+    run, records = loaded.run, loaded.records
+    first = next((r for r in records if r.key == step), None) or next((r for r in records if r.name == step), None)
+    if first is None:
+        raise NotResumable(f"run {id} has recorded no step {step!r}; `outlast show {id}` lists its steps")
+    outcome = next((r for r in records if r.key == first.key and r.kind in EVENTS), None)
+    cut = outcome.seq if outcome is not None else first.seq
+    kept = _before(records, cut)
+    left = [r for r in records if r.seq not in kept and r.effect == Effect.ONCE.value]
+    if left and not repeat_once:
+        raise NotResumable(
+            f"a fork of run {id} at {first.key} would do step {left[0].key} again, which has effect 'once' and was begun by the original; "
+            "say that this is wanted: --repeat-once (in Python: repeat_once=True)"
+        )
+    row = RunRow(
+        pk=0, id=check_run_id(new_id) if new_id is not None else f"{id[:230]}.fork-{secrets.token_hex(4)}", incarnation=secrets.token_hex(16),
+        workflow=run.workflow, definition=run.definition, is_step=run.is_step, input=run.input, options=run.options, version=app.version,
+        python=run.python, forks=(*(f for f in run.forks if f.upto < cut), Fork(upto=cut - 1, incarnation=run.incarnation)),
+    )  # fmt: skip
+    answer = await app.ask(ForkRun(source=run.pk, keep=tuple(sorted(kept)), run=row))
+    if isinstance(answer, Conflict):
+        raise RunConflict(f"run {row.id!r} exists already, so nothing was forked; give the fork another id")
+    if not isinstance(answer, Started):
+        raise StoreUnavailable(f"run {id} could not be forked: {getattr(answer, 'why', answer)}")
+    app._wake(Done(woke=(answer.run.pk,)))
+    return Run(app, answer.run)
+
+
+def _before(records: tuple[Record, ...], cut: int) -> set[int]:
+    """Return the seqs below `cut` of events, patches, and the notes that belong to kept outcomes."""
+    events = [r for r in records if r.seq < cut and (r.kind in EVENTS or r.kind in (Kind.PATCH, Kind.LATE))]
+    done = {r.key for r in events}
+    notes = [r for r in records if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.key in done]
+    return {r.seq for r in (*events, *notes)}

@@ -1,0 +1,232 @@
+"""What code in a workflow or a step asks of Outlast: `outlast.now()`, `outlast.uuid4()`, `outlast.idempotency_key()`...
+
+In a workflow these are the same on every replay. In a step, and outside of
+any run, `now`, `uuid4` and `random` are the plain ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import random as _random
+import uuid as _uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from outlast.core.definitions import AsyncStep, Call, Settings, Step, SyncStep, Workflow, _is_async
+from outlast.core.effects import InBody, InStep
+from outlast.core.errors import LostRun, WrongUse
+from outlast.core.identity import here
+from outlast.runtime.clock import SystemClock
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_clock = SystemClock()
+_log = logging.getLogger("outlast.run")
+
+
+def _body(what: str) -> InBody:
+    place = here.get()
+    if isinstance(place, InBody):
+        place.ops.check()
+        return place
+    if place is None and getattr(asyncio._get_running_loop(), "_outlast_run_loop", False):
+        raise LostRun(f"outlast.{what} was called in a context that has lost its run; do not replace the context in a workflow body")
+    where = "in a step" if isinstance(place, InStep) else "outside of any run"
+    raise WrongUse(f"outlast.{what} belongs in a workflow, and was called {where}")
+
+
+def _step(what: str) -> InStep:
+    place = here.get()
+    if isinstance(place, InStep):
+        return place
+    where = "in a workflow body" if isinstance(place, InBody) else "outside of any run"
+    raise WrongUse(f"outlast.{what} belongs in a step, and was called {where}")
+
+
+# -- in a workflow ----------------------------------------------------------------------
+
+
+def now() -> datetime.datetime:
+    """Return the time in UTC; in a workflow it is the time of the last recorded event, so replay sees the same."""
+    place = here.get()
+    seconds = _body("now()").ops.now() if isinstance(place, InBody) else _clock.wall()
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
+def uuid4() -> _uuid.UUID:
+    """Return a random UUID; in a workflow it is derived from the run, so replay gets the same."""
+    if not isinstance(here.get(), InBody):
+        return _uuid.uuid4()
+    place = _body("uuid4()")
+    digits = place.ops.draw(place.branch.draw("uuid4"))
+    return _uuid.UUID(hex=digits, version=4)
+
+
+class DurableRandom(_random.Random):
+    """A `random.Random` whose numbers, in a workflow, are derived from the run. Calling it is `random.random()`.
+
+    All methods (`choice`, `shuffle`, `randint`, `gauss`...) draw from it. `seed` and the state cannot be set.
+    """
+
+    def __call__(self) -> float:
+        """Return a float from 0 up to 1."""
+        return self.random()
+
+    def random(self) -> float:
+        """Return a float from 0 up to 1."""
+        return self.getrandbits(53) / 2**53
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return an int of `k` random bits."""
+        if not isinstance(here.get(), InBody):
+            return _system_random.getrandbits(k)
+        place = _body("random")
+        bits, have = 0, 0
+        while have < k:
+            bits = (bits << 128) | int(place.ops.draw(place.branch.draw("random")), 16)
+            have += 128
+        return bits >> (have - k)
+
+    def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
+        """Return a normally distributed float. Keeps nothing between calls, unlike the original."""
+        return self.normalvariate(mu, sigma)
+
+    def seed(self, *_: Any, **__: Any) -> None:
+        """Do nothing: the run is the seed."""
+
+
+_system_random = _random.SystemRandom()
+random = DurableRandom()
+"""Random numbers that replay repeats: `outlast.random()`, `outlast.random.choice(seq)`..."""
+
+
+@contextmanager
+def scope(key: str) -> Iterator[None]:
+    """Name a branch: the calls made inside are numbered in it, whatever surrounds it.
+
+    Use it where the number of calls before may change (a loop over a set that grows): `with outlast.scope(order.id): ...`.
+    """
+    place = _body(f"scope({key!r})")
+    token = here.set(InBody(place.ops, place.branch.scope(str(key))))
+    try:
+        yield
+    finally:
+        here.reset(token)
+
+
+def patched(key: str) -> bool:
+    """Guard a change of a workflow: False in runs that passed here before the change, True (and recorded) in all others."""
+    return _body(f"patched({key!r})").ops.patched(key)
+
+
+def call(fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call[Any]:
+    """Call a plain function as an `idempotent` step: `await outlast.call(fetch, url)`. A sync one runs in a thread."""
+    if isinstance(fn, Step):
+        return fn.call(*args, **kwargs)
+    if isinstance(fn, Workflow):
+        return cast("Call[Any]", fn(*args, **kwargs))
+    kind = AsyncStep if _is_async(fn) else SyncStep
+    made: Step[P, Any] = kind(fn, None, Settings())
+    return made.call(*args, **kwargs)
+
+
+class Child(Generic[R]):
+    """A child run that was started and not yet waited for."""
+
+    def __init__(self, call: Call[R], ops: Any) -> None:
+        self._call = call
+        self._ops = ops
+
+    @property
+    def id(self) -> str:
+        """The child's run id."""
+        return cast("str", self._ops.child_id(self._call))
+
+    async def result(self) -> R:
+        """Wait for the child's end; return its result or raise its error."""
+        return await self._call
+
+
+async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
+    """In a workflow: start a child run and go on without waiting. It outlives the parent unless somebody waits for it and is cancelled."""
+    place = _body("start()")
+    if not isinstance(call, Call) or call.is_step:
+        raise WrongUse(f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to asyncio.create_task")
+    if id is not None:
+        call.child_id = id
+    call.start()
+    return Child(call, place.ops)
+
+
+# -- in a step --------------------------------------------------------------------------
+
+
+def idempotency_key() -> str:
+    """Return the key of this step: the same on every attempt, recovery and replay, and no other step's."""
+    return _step("idempotency_key()").idempotency_key
+
+
+def attempt() -> int:
+    """Return which attempt of the step this is; the first is 1."""
+    return _step("attempt()").attempt
+
+
+def fence() -> int:
+    """Return how often the run was claimed: it only grows, so a system that keeps the highest can refuse a worker that was replaced."""
+    return _step("fence()").fence
+
+
+def heartbeat() -> None:
+    """Say that a long step is alive. Raises CancelledError when its outcome no longer matters (cancelled, timed out, run lost)."""
+    place = _step("heartbeat()")
+    if place.beat == -1.0:
+        raise asyncio.CancelledError(f"step {place.step_id} of run {place.run_id} was given up; its result will not be used")
+    place.beat = _clock.wall()
+
+
+def annotate(**facts: Any) -> None:
+    """Add facts to this step's record, for people: `outlast.annotate(tokens=512)`."""
+    _step("annotate()").annotations.update(facts)
+
+
+# -- both -------------------------------------------------------------------------------
+
+
+class Current:
+    """Where this code runs: `outlast.current.run_id`, `.step_id`, `.workflow`, `.logger`. Outside of a run the first two are None."""
+
+    @property
+    def run_id(self) -> str | None:
+        """The run's id."""
+        place = here.get()
+        return place.ops.run_id if isinstance(place, InBody) else place.run_id if isinstance(place, InStep) else None
+
+    @property
+    def workflow(self) -> str | None:
+        """The name of the run's workflow."""
+        place = here.get()
+        return place.ops.workflow if isinstance(place, InBody) else place.workflow if isinstance(place, InStep) else None
+
+    @property
+    def step_id(self) -> str | None:
+        """The identity of the step; None in a workflow body."""
+        place = here.get()
+        return place.step_id if isinstance(place, InStep) else None
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose lines name the run and the step. In a workflow body it is silent during replay."""
+        place = here.get()
+        if isinstance(place, InBody) and getattr(place.ops, "live", True) is False:
+            return _SILENT
+        return logging.LoggerAdapter(_log, {"run_id": self.run_id, "step_id": self.step_id, "workflow": self.workflow})
+
+
+_silent_logger = logging.Logger("outlast.replay", logging.CRITICAL + 1)
+_SILENT: logging.LoggerAdapter[logging.Logger] = logging.LoggerAdapter(_silent_logger, {})
+current = Current()
+"""Where this code runs."""

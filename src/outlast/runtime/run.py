@@ -1,0 +1,209 @@
+"""A handle on one run."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck
+from outlast.core.records import Kind, Record, RunRow
+from outlast.core.transitions import Status
+from outlast.runtime import registry
+
+if TYPE_CHECKING:
+    from outlast.runtime.app import App
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """One step (or child, timer...) of a run, as its journal has it.
+
+    `state` is `done`, `failed`, `retrying`, `in_doubt`, `running` or `late`. Times are seconds
+    since the epoch. `value` and `error` are decoded where that is possible here, else text.
+    """
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    effect: str = ""
+    attempts: int = 0
+    started: float = 0.0
+    ended: float = 0.0
+    worker: str = ""
+    seq: int = 0
+    value: Any = None
+    error: str = ""
+    args: str = ""
+    note: str = ""
+    due: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What a listing says of a run. Times are seconds since the epoch."""
+
+    id: str
+    workflow: str
+    status: str
+    reason: str = ""
+    detail: str = ""
+    created: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+    owner: str = ""
+    takeovers: int = 0
+    crashes: int = 0
+    version: str = ""
+    python: str = ""
+    parent: str = ""
+    error: str = ""
+    due: float | None = None
+    is_step: bool = False
+    incarnation: str = ""
+    culprit: str = field(default="")
+
+
+class Run(Generic[R]):
+    """A handle on one run of a store, made by `app.start` and `app.get`.
+
+    It holds no connection of its own; cancelling whoever waits on it does nothing to the run.
+    """
+
+    def __init__(self, app: App, row: RunRow, returns: Any = Any) -> None:
+        self._app = app
+        self._row = row
+        self._returns = returns
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self._row.workflow}>"
+
+    @property
+    def id(self) -> str:
+        """The run id."""
+        return self._row.id
+
+    @property
+    def workflow(self) -> str:
+        """The name of the workflow (or of the step, for a run of a single step)."""
+        return self._row.workflow
+
+    async def result(self, timeout: float | None = None) -> R:
+        """Wait for the end of the run and return its result, or raise the error it ended with.
+
+        `timeout` in seconds limits the waiting only. Raises RunCancelled when the run was
+        cancelled, RunStuck when it needs a person, TimeoutError, RunNotFound.
+        """
+        row = await asyncio.wait_for(self._app._wait_for_end(self._row), timeout)
+        return self._outcome(row)  # type: ignore[no-any-return]
+
+    def _outcome(self, row: RunRow) -> Any:
+        codec = self._app.codec
+        match row.status:
+            case Status.SUCCEEDED:
+                returns = self._returns
+                if returns is Any:
+                    known = registry.known(row.workflow)
+                    returns = known.returns if known is not None else Any
+                try:
+                    return codec.decode(row.result or b"null", returns)
+                except DecodingError as error:
+                    raise DecodingError(f"run {row.id}: its result cannot be rebuilt here: {error}") from None
+            case Status.CANCELLED:
+                raise RunCancelled(f"run {row.id} ({row.workflow}) was cancelled")
+            case Status.STUCK:
+                reason = row.reason.value if row.reason is not None else ""
+                raise RunStuck(f"run {row.id} ({row.workflow}) is stuck: {reason}: {row.detail}", reason)
+            case _:
+                raise codec.decode_error(row.error or b"")
+
+    async def info(self) -> RunInfo:
+        """Return what the store says of the run now. Raises RunNotFound."""
+        return info_of(await self._fresh(), self._app)
+
+    async def status(self) -> str:
+        """Return the name of the run's status now. Raises RunNotFound."""
+        return (await self._fresh()).status.value
+
+    async def steps(self, *, after: int = 0, limit: int | None = None) -> list[StepInfo]:
+        """Return the steps (children, timers...) in the order of the journal; `after` is a `seq` for paging."""
+        row = await self._fresh()
+        records = await self._app._read(self._app.store.records, row.pk)
+        steps = [s for s in steps_of(records, self._app) if s.seq > after]
+        return steps if limit is None else steps[:limit]
+
+    async def cancel(self) -> None:
+        """Ask the run to end: its body gets CancelledError where it waits, and cleans up. Raises RunEnded, RunNotFound."""
+        await self._app.cancel(self.id)
+
+    async def _fresh(self) -> RunRow:
+        row: RunRow | None = await self._app._read(self._app.store.run_by_pk, self._row.pk)
+        if row is None:
+            raise RunNotFound(f"run {self.id} is no longer in the store (it was pruned)")
+        return row
+
+
+def info_of(row: RunRow, app: App) -> RunInfo:
+    """Make the public view of a run."""
+    error = ""
+    if row.error is not None:
+        failure = app.codec.decode_error(row.error)
+        error = f"{type(failure).__name__}: {failure}"
+    return RunInfo(
+        id=row.id, workflow=row.workflow, status=row.status.value, reason=row.reason.value if row.reason else "", detail=row.detail,
+        created=row.created, started=row.started, ended=row.ended, owner=row.owner or "", takeovers=max(0, row.claim - 1), crashes=row.crashes,
+        version=row.version, python=row.python, parent=row.parent_key, error=error, due=row.due, is_step=row.is_step,
+        incarnation=row.incarnation, culprit=row.culprit,
+    )  # fmt: skip
+
+
+def steps_of(records: list[Record], app: App) -> list[StepInfo]:
+    """Fold a journal into one entry per step, in order of first appearance."""
+    order: dict[str, list[Record]] = {}
+    for record in records:
+        if record.kind in (Kind.PATCH, Kind.CANCEL):
+            order[f"{record.kind.value}:{record.key}:{record.seq}"] = [record]
+        else:
+            order.setdefault(record.key, []).append(record)
+    return [_fold(key, group, app) for key, group in order.items()]
+
+
+def _fold(key: str, group: list[Record], app: App) -> StepInfo:
+    last = group[-1]
+    attempts = [r for r in group if r.kind is Kind.ATTEMPT]
+    value, error = None, ""
+    if last.kind in (Kind.STEP, Kind.CHILD, Kind.LATE):
+        state = ("late" if last.kind is Kind.LATE else "done") if last.ok else "failed"
+        if last.ok:
+            value = _shown(last.value, app)
+    elif last.kind is Kind.INTENT:
+        state = "in_doubt"  # or running: only its worker knows
+    elif last.kind is Kind.RESOLUTION:
+        state = "resolved"
+    elif last.kind is Kind.ATTEMPT:
+        state = "retrying"
+    else:
+        state = "done"
+    failed = last if not last.ok and last.value else (attempts[-1] if attempts and attempts[-1].value else None)
+    if failed is not None and state != "done":
+        failure = app.codec.decode_error(failed.value or b"")
+        error = f"{type(failure).__name__}: {failure}"
+    kind = {Kind.INTENT: "step", Kind.ATTEMPT: "step", Kind.RESOLUTION: "step", Kind.LATE: "step"}.get(last.kind, last.kind.value)
+    effect = next((r.effect for r in group if r.effect), "")
+    return StepInfo(
+        id=last.key, name=last.name or group[0].name, kind=kind, state=state, effect=effect, attempts=max(r.attempt for r in group),
+        started=next((r.started for r in group if r.started), group[0].at), ended=last.ended or last.at, worker=last.worker, seq=last.seq,
+        value=value, error=error, args=(last.args or group[0].args or b"").decode("utf-8", "replace"), note=last.note, due=last.due,
+    )  # fmt: skip
+
+
+def _shown(data: bytes | None, app: App) -> Any:
+    try:
+        return app.codec.decode(data or b"null")
+    except Exception:  # noqa: BLE001 - a reading tool never fails on one value
+        return (data or b"").decode("utf-8", "replace")
+
+

@@ -1,0 +1,135 @@
+"""Sync workflows: a plain function in a thread of its own, taking turns with the worker's loop.
+
+The thread runs only during its turns, so that it needs no locks: it executes until it waits
+for a call (or a sleep), then gives the turn back and stands still until what it waits for is there.
+Events reach it in their recorded order, like an async body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from outlast.core.effects import InBody
+from outlast.core.engine import CallFuture, Engine, Outcome
+from outlast.core.errors import NotDeterministic, StepError, Suspended
+from outlast.core.identity import Branch, here
+from outlast.core.transitions import Status
+
+
+class ThreadBody:
+    """A plain function as the body of a run."""
+
+    def __init__(self, function: Callable[[], Any], call_soon: Callable[..., object], name: str) -> None:
+        self._function = function
+        self._call_soon = call_soon
+        self._name = name
+        self._resume = threading.Semaphore(0)
+        self._waits_for: asyncio.Future[Any] | None = None
+        self._cancelling = False
+        self._stopped = False
+        self._result: tuple[Any, BaseException | None] | None = None
+        self._outcome: Outcome | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, engine: Engine) -> None:
+        self.engine = engine
+        context = contextvars.Context()
+        context.run(here.set, InBody(engine, Branch("main")))
+        self._context = context
+        self._thread = threading.Thread(target=context.run, args=(self._main,), name=self._name, daemon=True)
+        # The loop's own callbacks (timers completing a future) run in the body's context, too.
+
+    def turn(self) -> bool:
+        """Let the thread go on if what it waits for is there."""
+        self.engine.loop.drain()
+        waits_for = self._waits_for
+        if self._result is not None or (waits_for is not None and not waits_for.done() and not self._cancelling):
+            return True
+        if self._thread is not None and self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._resume.release()
+        return False
+
+    def finished(self) -> Outcome | None:
+        if self._result is None:
+            return None
+        value, error = self._result
+        if error is None:
+            return Outcome(Status.SUCCEEDED, value=value)
+        if isinstance(error, asyncio.CancelledError) and self.engine.cancel_asked:
+            return Outcome(Status.CANCELLED)
+        if isinstance(error, asyncio.CancelledError):
+            text = "the workflow raised CancelledError though nobody cancelled its run"
+            error = StepError(text, type_name="asyncio.exceptions:CancelledError", text="")
+        return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
+
+    def spins(self) -> bool:
+        return False
+
+    def cancel(self) -> None:
+        """The thread sees a cancellation where it waits, once."""
+        self._cancelling = True
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._resume.release()
+        self.engine.loop.stop()
+
+    # -- in the thread -------------------------------------------------------------
+
+    def _main(self) -> None:
+        try:
+            self._result = (self._function(), None)
+        except BaseException as error:  # noqa: BLE001 - whatever a body raises is how it ended
+            self._result = (None, error)
+        self._yield_turn()
+
+    def _yield_turn(self) -> None:
+        if not self._stopped:
+            self._call_soon(self.engine.turned)
+
+    def block(self, future: asyncio.Future[Any]) -> Any:
+        """Wait for a future of this run; a cancellation comes in here."""
+        self.engine.check()
+        if threading.current_thread() is not self._thread:
+            raise NotDeterministic(
+                f"run {self.engine.run_id}: a sync workflow waits in its own thread only; start calls with .call() and wait for them in the body"
+            )
+        while True:
+            if self._cancelling:
+                self._cancelling = False
+                if not future.done():
+                    future.cancel()
+                elif isinstance(future, CallFuture):
+                    future.deferred = True
+            if future.done():
+                break
+            self._waits_for = future
+            self._yield_turn()
+            self._resume.acquire()
+            self._waits_for = None
+            if self._stopped:
+                raise Suspended(f"run {self.engine.run_id} was stopped here; whatever it starts now has no effect")
+        if isinstance(future, CallFuture) and future.deferred:
+            future.deferred = False
+            raise asyncio.CancelledError
+        return future.result()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for a timer."""
+        future: asyncio.Future[Any] = asyncio.Future(loop=self.engine.loop)
+        timer = self.engine.loop.call_later(seconds, _complete, future)
+        try:
+            self.block(future)
+        finally:
+            timer.cancel()
+
+
+def _complete(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,139 @@
+"""The worker's eyes: a thread that looks for dead workers and for changes that others made.
+
+A loop that comes back, never a single pass: whatever one look missed, the next one finds. It
+writes nothing itself; it tells the worker's loop what there is to do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from outlast.core.errors import OutlastError
+from outlast.core.records import WorkerRow, WorkerState
+from outlast.runtime.clock import SystemClock
+from outlast.runtime.liveness import Alive, probe
+from outlast.stores.protocol import Store
+
+TICK_S = 0.025
+SWEEP_S = 1.0
+
+
+class Told(Protocol):
+    """What the watcher tells. Called in its thread."""
+
+    def changed(self) -> None:
+        """Another process may have written."""
+        ...
+
+    def due(self) -> None:
+        """A run may be claimed now."""
+        ...
+
+    def dead(self, worker: str, gone: bool, evidence: str) -> None:
+        """This worker is dead."""
+        ...
+
+    def silent_loop(self, seconds: float) -> None:
+        """The event loop has not answered for so long."""
+        ...
+
+
+class Watcher:
+    """See the top of this file."""
+
+    def __init__(self, store: Store, clock: SystemClock, told: Told, me: str, workflows: Callable[[], Sequence[str]], may_judge_after_s: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._told = told
+        self._me = me
+        self._workflows = workflows
+        self._judges_from = clock.boot() + may_judge_after_s
+        self._stop = threading.Event()
+        self._pid = os.getpid()
+        self._change = -1
+        self._peers: list[WorkerRow] = []
+        self._next_sweep = 0.0
+        self._next_due: float | None = None
+        self._look_due = True
+        self._announced = False
+        self._loop_asked: float | None = None
+        self._loop_said = 0.0
+        self._thread = threading.Thread(target=self._run, name="outlast-watcher", daemon=True)
+
+    def start(self) -> None:
+        """Start looking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking, and wait for the thread."""
+        self._stop.set()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def look_due(self) -> None:
+        """What is due may have changed: ask the store again. (Called on the loop, after each claim.)"""
+        self._announced = False
+        self._look_due = True
+
+    def loop_answered(self) -> None:
+        """The event loop turned."""
+        self._loop_asked = None
+        self._loop_said = 0.0
+
+    # -- the thread --------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.wait(TICK_S):
+            try:
+                self._tick()
+            except OutlastError:
+                self._stop.wait(0.25)  # the store is unavailable: the writer says so, and this loop comes back
+
+    def _tick(self) -> None:
+        now = self._clock.boot()
+        change = self._store.change()
+        if change != self._change:
+            self._change = change
+            self._look_due = True
+            self._told.changed()
+        if self._look_due:
+            self._look_due = False
+            self._next_due = self._store.next_due(self._workflows())
+        if self._next_due is not None and not self._announced and self._next_due <= self._store.now():
+            self._announced = True
+            self._told.due()
+        if now >= self._next_sweep:
+            self._next_sweep = now + SWEEP_S
+            self._sweep()
+            self._ask_loop(now)
+        for peer in self._peers:
+            if probe(peer, self._clock.boot_id()) is Alive.NO:
+                self._peers = [p for p in self._peers if p is not peer]
+                self._next_sweep = 0.0
+                self._told.dead(peer.id, True, "its process is gone: its lock file was released")
+
+    def _sweep(self) -> None:
+        boot, lease_now = self._clock.boot_id(), self._store.lease_now()
+        judges = self._clock.boot() >= self._judges_from
+        peers = []
+        for row in self._store.workers():
+            if row.id == self._me or row.state is WorkerState.GONE:
+                continue
+            peers.append(row)
+            if row.state is WorkerState.ALIVE and judges and (row.boot != boot or row.lease_until < lease_now):
+                self._told.dead(row.id, False, "its machine was restarted" if row.boot != boot else "its lease ran out")
+        self._peers = peers
+        for owner in self._store.orphans():
+            if owner != self._me and all(p.id != owner or p.state is not WorkerState.ALIVE for p in peers):
+                self._told.dead(owner, False, "it owns runs but is no worker any more")
+
+    def _ask_loop(self, now: float) -> None:
+        if self._loop_asked is None:
+            self._loop_asked = now
+            self._told.silent_loop(0.0)
+        elif now - self._loop_asked >= SWEEP_S and now - self._loop_said >= 10 * SWEEP_S:
+            self._loop_said = now
+            self._told.silent_loop(now - self._loop_asked)

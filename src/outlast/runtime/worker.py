@@ -1,0 +1,480 @@
+"""The worker of a process: claims runs, executes them, hands them back.
+
+It lives on one event loop, together with the code of async steps. Two threads
+stand beside it: the writer (all commits, and the lease) and the watcher (dead peers,
+changes by others). The rules it keeps:
+
+- it executes a run only after the commit that made it the owner;
+- it starts an effect only while its lease holds by its own clock;
+- when its lease is lost it stops all its runs from outside, and begins again as a new worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.errors import DecodingError, OutlastError, StoreError
+from outlast.core.records import InboxRow, RunRow, WorkerRow
+from outlast.core.transitions import Reason
+from outlast.runtime import registry
+from outlast.runtime.blocked import where_is
+from outlast.runtime.clock import SystemClock
+from outlast.runtime.execution import Execution
+from outlast.runtime.liveness import LockFile
+from outlast.runtime.notices import Notices
+from outlast.runtime.watcher import Watcher
+from outlast.runtime.writer import Lease, Writer
+from outlast.stores.protocol import (
+    Answer,
+    Beaten,
+    Claim,
+    Claimed,
+    Fenced,
+    Finish,
+    Leave,
+    Loaded,
+    Register,
+    Stick,
+    Store,
+    TakenOver,
+    TakeOver,
+)
+
+if TYPE_CHECKING:
+    from outlast.core.definitions import Definition
+    from outlast.core.engine import Codec
+
+CLAIM_BATCH = 200
+
+
+class Worker:
+    """See the top of this file. All methods are called on its loop unless they say otherwise."""
+
+    def __init__(
+        self, *, store: Store, codec: Codec, writer: Writer, clock: SystemClock, notices: Notices, readers: ThreadPoolExecutor,
+        lock_folder: Path | None, lease_s: float, park_after: float, max_runs: int, max_steps: int, max_threads: int,
+        max_crashes: int, version: str, on_end: Callable[[RunRow], None],
+    ) -> None:  # fmt: skip
+        self.store = store
+        self.codec = codec
+        self.writer = writer
+        self.notices = notices
+        self.park_after = park_after
+        self.version = version
+        self.python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        self.loop = asyncio.get_running_loop()
+        self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="outlast-step")
+        self.executions: dict[int, Execution] = {}
+        self.id = ""
+        self.draining = False
+        self._clock = clock
+        self._readers = readers
+        self._lock_folder = lock_folder
+        self._lease_s = lease_s
+        self._max_runs = max_runs
+        self._free_slots = max_steps
+        self._max_crashes = max_crashes
+        self._on_end = on_end
+        self._lock: LockFile | None = None
+        self._watcher: Watcher | None = None
+        self._waiting: deque[tuple[Execution, Callable[[], None]]] = deque()  # for a place among the steps in flight
+        self._held: list[tuple[Execution, Callable[[], None]]] = []  # until the lease holds again
+        self._loading: set[int] = set()
+        self._claiming = False
+        self._claim_again = False
+        self._judging: set[str] = set()
+        self._emptied: asyncio.Event = asyncio.Event()
+        self._loop_thread = 0
+
+    # -- coming and going --------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Register, and look for work from now on."""
+        import threading
+
+        self._loop_thread = threading.get_ident()
+        await self._register()
+
+    async def _register(self) -> None:
+        self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
+        row = WorkerRow(
+            id=self.id, pid=os.getpid(), host=socket.gethostname(), boot=self._clock.boot_id(), version=self.version, python=self.python,
+        )  # fmt: skip
+        if self._lock_folder is not None:
+            self._lock = LockFile(self._lock_folder, self.id)
+            row.lock_path, row.lock_inode = str(self._lock.path), self._lock.inode
+        lease = Lease(self.store, self._lease_s)
+        answer = await self.writer.ask(Register(worker=row, lease_s=self._lease_s))
+        if not isinstance(answer, Beaten):
+            raise StoreError(f"this process could not become a worker: {answer}")
+        lease.until = answer.lease_until
+        self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
+        self.notices("worker.started", worker=self.id)
+        self._watcher = Watcher(self.store, self._clock, _Told(self), self.id, registry.names, 0.0)
+        self._watcher.start()
+        self.look_for_work()
+
+    async def drain(self, grace: float) -> None:
+        """Claim nothing more, hand every run back: at once between steps, after the step in flight otherwise, within `grace` seconds."""
+        if not self.draining:
+            self.draining = True
+            self.notices("worker.draining", worker=self.id, runs=len(self.executions))
+        for execution in list(self.executions.values()):
+            execution.release()
+        self._emptied.clear()
+        if self.executions or self._loading or self._claiming:
+            try:
+                await asyncio.wait_for(self._emptied.wait(), grace)
+            except TimeoutError:
+                pass
+
+    async def stop(self) -> None:
+        """Leave: what is still in hand is stopped from outside, and its runs go back to the queue."""
+        self.draining = True
+        sending = [key for key, e in self.executions.items() if any(not a.quiet and not a.pending.call.definition.is_async for a in e.attempts.values())]
+        for execution in list(self.executions.values()):
+            execution.stop()
+        self.executions.clear()
+        await asyncio.sleep(0)  # lets cancelled steps see it
+        if self._watcher is not None:
+            await self.loop.run_in_executor(self._readers, self._watcher.stop)
+        lease = self.writer.lease
+        if lease is not None and not lease.lost and not sending:
+            # With a step still running in a thread nobody may believe that this process is gone: then the lease and the lock decide.
+            await self.writer.ask(Leave(worker=self.id), patience=2.0)
+        self.writer.lease, self.writer.outside = None, None
+        if self._lock is not None and not sending:
+            self._lock.release()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.notices("worker.stopped", worker=self.id)
+
+    # -- the lease -----------------------------------------------------------------------
+
+    def lease_renewed(self) -> None:
+        """The lease holds again: what was held back may start."""
+        held, self._held = self._held, []
+        for execution, act in held:
+            if not execution.closed:
+                self.when_lease_holds(execution, act)
+        self._fill_slots()
+
+    def lease_lost(self, why: str) -> None:
+        """Another worker has taken over: stop everything from outside, and begin again as a new worker."""
+        self.notices("worker.lost_lease", worker=self.id, why=why, runs=len(self.executions))
+        for execution in list(self.executions.values()):
+            execution.stop()
+        self.executions.clear()
+        self._waiting.clear()
+        self._held.clear()
+        if self._lock is not None:
+            self._lock.release()
+        if self._watcher is not None:
+            watcher, self._watcher = self._watcher, None
+            self._readers.submit(watcher.stop)
+        if not self.draining:
+            self.loop.create_task(self._register())
+
+    @property
+    def _holds(self) -> bool:
+        return self.writer.lease is not None and self.writer.lease.holds()
+
+    def when_lease_holds(self, execution: Execution, act: Callable[[], None]) -> None:
+        """Call `act` when the lease holds by this process's own clock: now, or when it has been renewed."""
+        if self._holds:
+            act()
+        else:
+            self._held.append((execution, act))
+
+    # -- places for steps --------------------------------------------------------------
+
+    def when_slot(self, execution: Execution, act: Callable[[], None]) -> None:
+        """Call `act` with a place among the steps in flight taken for this run."""
+        if self._free_slots > 0 and not self._waiting and self._holds:
+            self._free_slots -= 1
+            execution.slots += 1
+            act()
+        else:
+            self._waiting.append((execution, act))
+
+    def free_slot(self, execution: Execution) -> None:
+        """Give a place back."""
+        execution.slots -= 1
+        self._free_slots += 1
+        if self._waiting:
+            self._fill_slots()
+
+    def _fill_slots(self) -> None:
+        while self._waiting and self._free_slots > 0 and self._holds:
+            execution, act = self._waiting.popleft()
+            if not execution.closed:
+                self._free_slots -= 1
+                execution.slots += 1
+                act()
+
+    def has_waiting(self, execution: Execution) -> bool:
+        """Tell whether a step of this run waits for a place or for the lease."""
+        return any(e is execution for e, _ in self._waiting) or any(e is execution for e, _ in self._held)
+
+    # -- time ----------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the store's time."""
+        return self.store.now()
+
+    def at(self, when: float, act: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call `act` at this time of the store, or earlier: it looks itself whether it is time (clocks can be set)."""
+        return self.loop.call_later(min(max(0.0, when - self.store.now()), 30.0), act)
+
+    async def read(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Read from the store in a thread."""
+        return await self.loop.run_in_executor(self._readers, function, *args)
+
+    # -- claiming ------------------------------------------------------------------------
+
+    @property
+    def room(self) -> int:
+        """How many more runs fit in memory."""
+        return 0 if self.draining else max(0, self._max_runs - len(self.executions) - len(self._loading))
+
+    def claims_for(self, row: RunRow) -> str | None:
+        """Return this worker's id if it takes a run that is just being started, None to leave it to the queue."""
+        if self.room and self._holds and row.due is None and row.workflow in registry.names():
+            return self.id
+        return None
+
+    def look_for_work(self) -> None:
+        """Claim what is due, as far as there is room."""
+        names = registry.names()
+        if self._claiming:
+            self._claim_again = True
+            return
+        limit = min(self.room, CLAIM_BATCH)
+        if not limit or not names or not self._holds:
+            return
+        self._claiming = True
+        self._claim_again = False
+        verb = Claim(worker=self.id, workflows=names, limit=limit, version=self.version, python=self.python)
+        self.writer.submit(verb, lambda answer: self._claimed(verb, answer))
+
+    def _claimed(self, verb: Claim, answer: Answer | StoreError) -> None:
+        self._claiming = False
+        if isinstance(answer, Claimed) and verb.worker == self.id:
+            for row in answer.runs:
+                self._load(row)
+            if len(answer.runs) == verb.limit or self._claim_again:
+                self.look_for_work()
+        if self._watcher is not None:
+            self._watcher.look_due()
+        self._check_empty()
+
+    def due_at(self, when: float) -> None:
+        """A run of this worker was parked until then."""
+        if self._watcher is not None:
+            self._watcher.look_due()
+
+    def _load(self, row: RunRow) -> None:
+        if row.pk in self.executions or row.pk in self._loading:
+            return
+        self._loading.add(row.pk)
+        worker = self.id
+
+        async def load() -> None:
+            try:
+                loaded: Loaded | None = await self.read(self.store.load, row.pk)
+            except StoreError:
+                self._loading.discard(row.pk)
+                self._later_reconcile()
+                return
+            self._loading.discard(row.pk)
+            if loaded is not None and worker == self.id and loaded.run.claim == row.claim and loaded.run.owner == worker:
+                self._begin(loaded.run, loaded)
+            self._check_empty()
+
+        self.loop.create_task(load())
+
+    def _later_reconcile(self) -> None:
+        self.loop.call_later(0.5, lambda: self.loop.create_task(self.reconcile()))
+
+    async def reconcile(self) -> None:
+        """Take up runs that this worker owns but does not hold: an answer was lost, or a load failed."""
+        try:
+            owned = await self.read(self.store.owned, self.id)
+        except StoreError:
+            self._later_reconcile()
+            return
+        for pk, claim in owned:
+            if pk not in self.executions and pk not in self._loading:
+                self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
+
+    def begin_started(self, row: RunRow) -> None:
+        """A run was just started: execute it, if it was claimed for this worker."""
+        self.notices("run.started", run=row.id, workflow=row.workflow)
+        if row.owner == self.id and row.pk not in self.executions:
+            self._begin(row, None)
+
+    def _begin(self, row: RunRow, loaded: Loaded | None) -> None:
+        records = loaded.records if loaded is not None else ()
+        if not self.notices.quiet:
+            self.notices("run.claimed", run=row.id, workflow=row.workflow, claim=row.claim, records=len(records))
+        try:
+            execution = Execution(self, row, registry.find(row), records)
+        except OutlastError as error:
+            self._cannot_run(row, str(error))
+            return
+        self.executions[row.pk] = execution
+        execution.begin(loaded.inbox if loaded is not None else ())
+        if self.draining:
+            execution.release()
+
+    def _cannot_run(self, row: RunRow, why: str) -> None:
+        verb = Stick(worker=self.id, run=row.pk, claim=row.claim, reason=Reason.UNDECODABLE, detail=why)
+
+        def done(_: Answer | StoreError) -> None:
+            self.notices("run.stuck", run=row.id, reason=Reason.UNDECODABLE.value, detail=why)
+            self.look_at_ends()
+
+        self.writer.submit(verb, done)
+
+    def decode_input(self, row: RunRow, definition: Definition[..., Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Return the arguments of a run, each decoded by its own annotation. Raises DecodingError naming the run."""
+        try:
+            args, kwargs = self.codec.decode(row.input, definition.input_type)
+        except OutlastError as error:
+            raise DecodingError(f"run {row.id}: its arguments cannot be rebuilt here: {error}") from None
+        return args, kwargs
+
+    # -- what executions tell ------------------------------------------------------------
+
+    def forget(self, execution: Execution) -> None:
+        """The run is no longer this worker's."""
+        execution.stop()
+        if self.executions.get(execution.row.pk) is execution:
+            del self.executions[execution.row.pk]
+        self._check_empty()
+        if self._claim_again or self.room == 1:
+            self.look_for_work()
+
+    def run_ended(self, execution: Execution, end: Finish, woke: Sequence[int]) -> None:
+        """The run's end is committed."""
+        row = execution.row
+        row.status, row.result, row.error, row.owner = end.status, end.result, end.error, None
+        self.forget(execution)
+        if not self.notices.quiet:
+            self.notices("run.ended", run=row.id, workflow=row.workflow, status=row.status.value, error=None)
+        self._on_end(row)
+        self.wake(woke)
+
+    def wake(self, pks: Sequence[int]) -> None:
+        """Something was put into the inbox of these runs."""
+        if not pks:
+            return
+        if any(pk in self.executions for pk in pks):
+            self.loop.create_task(self._fetch_inbox())
+        if any(pk not in self.executions for pk in pks):
+            self.look_for_work()
+
+    def look_for(self, execution: Execution) -> None:
+        """Something has arrived for this run."""
+        self.loop.create_task(self._fetch_inbox())
+
+    async def _fetch_inbox(self) -> None:
+        if not self.executions:
+            return
+        try:
+            rows: list[InboxRow] = await self.read(self.store.inbox, self.id)
+        except StoreError:
+            self.loop.call_later(0.5, lambda: self.loop.create_task(self._fetch_inbox()))
+            return
+        for row in rows:
+            execution = self.executions.get(row.run)
+            if execution is not None:
+                execution.receive((row,))
+
+    def lost_run(self, execution: Execution, answer: Answer | StoreError) -> None:
+        """A write was refused: the run is not ours as we hold it. Let it go; if it is still ours, load it again."""
+        if execution.closed:
+            return
+        self.notices("run.lost", run=execution.row.id, why=str(answer))
+        self.forget(execution)
+        if not (isinstance(answer, Fenced) and answer.worker_lost):
+            self._later_reconcile()
+
+    def still_runs(self, key: str, run: int) -> bool:
+        """Tell whether an attempt of this step is under way here, in a thread that outlived its execution."""
+        execution = self.executions.get(run)
+        return execution is not None and key in execution.attempts
+
+    def look_at_ends(self) -> None:
+        """A run ended or got stuck: those who wait for it look again."""
+        self._on_end(RunRow(pk=0, id="", incarnation="", workflow=""))
+
+    def _check_empty(self) -> None:
+        if not self.executions and not self._loading and not self._claiming:
+            self._emptied.set()
+
+    # -- what the watcher tells ----------------------------------------------------------
+
+    def changed(self) -> None:
+        """Another process wrote something."""
+        self.loop.create_task(self._fetch_inbox())
+        self.look_at_ends()
+
+    def take_over(self, dead: str, gone: bool, evidence: str) -> None:
+        """Put a dead worker's runs back in the queue, if nobody else did."""
+        if dead in self._judging or self.draining:
+            return
+        self._judging.add(dead)
+
+        def done(answer: Answer | StoreError) -> None:
+            self._judging.discard(dead)
+            if isinstance(answer, TakenOver):
+                self.notices("worker.took_over", worker=self.id, dead=dead, evidence=evidence, runs=len(answer.runs), stuck=len(answer.stuck))
+                self.look_for_work()
+                if answer.stuck:
+                    self.look_at_ends()
+
+        self.writer.submit(TakeOver(worker=self.id, dead=dead, gone=gone, max_crashes=self._max_crashes), done)
+
+    def silent_loop(self, seconds: float) -> None:
+        """The loop does not answer: say which step holds it. (Called in the watcher's thread.)"""
+        self.notices("loop.blocked", seconds=round(seconds, 1), where=where_is(self._loop_thread))
+
+    def answered(self) -> None:
+        """The loop turned."""
+        if self._watcher is not None:
+            self._watcher.loop_answered()
+
+
+class _Told:
+    """Carries what the watcher tells from its thread to the worker's loop."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def _soon(self, act: Callable[..., None], *args: Any) -> None:
+        if not self._worker.loop.is_closed():
+            self._worker.loop.call_soon_threadsafe(act, *args)
+
+    def changed(self) -> None:
+        self._soon(self._worker.changed)
+
+    def due(self) -> None:
+        self._soon(self._worker.look_for_work)
+
+    def dead(self, worker: str, gone: bool, evidence: str) -> None:
+        self._soon(self._worker.take_over, worker, gone, evidence)
+
+    def silent_loop(self, seconds: float) -> None:
+        if seconds:
+            self._worker.silent_loop(seconds)
+        else:
+            self._soon(self._worker.answered)

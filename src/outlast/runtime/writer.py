@@ -1,0 +1,213 @@
+"""The one writer of a process: a thread that commits in batches.
+
+Everything that any run writes goes through `submit`. The thread takes all that has
+arrived, commits it in one transaction and hands the answers back to the event
+loop: while one commit is on its way to the disk, the next batch gathers. It also
+beats the lease, so a lease is renewed exactly as long as this process can write, and no
+user code can hold it up.
+
+When the store is unavailable the same batch is sent again until it is answered
+(every verb is idempotent). A verb of a person (`patience` in seconds) is not held
+that long: it gets the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from outlast.core.errors import ReadOnlyStore, StoreError, StoreUnavailable
+from outlast.runtime.clock import SystemClock
+from outlast.runtime.notices import Notices, log
+from outlast.stores.protocol import Answer, Beat, Beaten, Fenced, Store, Verb
+
+Done = Callable[[Answer | StoreError], None]
+
+BATCH_LIMIT = 2_000
+BACKOFF_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class Lease:
+    """This worker's proof of life, as this process knows it."""
+
+    def __init__(self, store: Store, seconds: float) -> None:
+        self._store = store
+        self.seconds = seconds
+        self.until = 0.0
+        self.lost = False
+
+    def holds(self) -> bool:
+        """Tell whether an effect may start now. Looks at the clock, so a process that was frozen notices at once."""
+        return not self.lost and self._store.lease_now() < self.until
+
+    def renewal_in(self) -> float:
+        """Return the seconds until it is time to beat: at a third of the lease."""
+        return self.until - self.seconds * 2 / 3 - self._store.lease_now()
+
+
+class Outside(Protocol):
+    """What the writer tells its owner, on the event loop."""
+
+    def lease_renewed(self) -> None: ...
+
+    def lease_lost(self, why: str) -> None: ...
+
+
+class Writer:
+    """See the top of this file. `start` and `submit` are called on the event loop."""
+
+    def __init__(self, store: Store, clock: SystemClock, notices: Notices) -> None:
+        self._store = store
+        self._clock = clock
+        self._notices = notices
+        self._queue: queue.SimpleQueue[tuple[Verb, Done, float | None] | None] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.lease: Lease | None = None
+        self.worker = ""
+        self.outside: Outside | None = None
+        self.depth = 0
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="outlast-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, verb: Verb, done: Done, patience: float | None = None) -> None:
+        """Queue a verb; `done(answer)` is called on the event loop after its commit.
+
+        With `patience` an unavailable store is answered with its error after so many seconds.
+        """
+        self.depth += 1
+        self._queue.put((verb, done, None if patience is None else self._clock.boot() + patience))
+
+    async def ask(self, verb: Verb, patience: float | None = None) -> Answer:
+        """Submit a verb and wait for its answer. Raises StoreError when patience ends."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Answer | StoreError) -> None:
+            if future.done():
+                return
+            if isinstance(answer, Answer):
+                future.set_result(answer)
+            else:
+                future.set_exception(answer)
+
+        self.submit(verb, done, patience)
+        return await future
+
+    async def stop(self) -> None:
+        """Commit what is queued, then end the thread."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._queue.put(None)
+        await asyncio.to_thread(thread.join)
+
+    # -- the thread --------------------------------------------------------------
+
+    def _run(self) -> None:
+        take, empty = self._queue.get, queue.Empty
+        while True:
+            batch: list[tuple[Verb, Done, float | None]] = []
+            stopping = False
+            try:
+                item = take(timeout=self._wait_s())
+                while item is not None:
+                    batch.append(item)
+                    if len(batch) >= BATCH_LIMIT:
+                        break
+                    item = take(block=False)
+                else:
+                    stopping = True
+            except empty:
+                pass
+            self._commit(batch)
+            if stopping:
+                return
+
+    def _wait_s(self) -> float | None:
+        lease = self.lease
+        if lease is None or lease.lost:
+            return 1.0
+        return max(0.0, lease.renewal_in())
+
+    def _commit(self, batch: list[tuple[Verb, Done, float | None]]) -> None:
+        failing_since: float | None = None
+        tries = 0
+        while True:
+            beat = self.lease is not None and not self.lease.lost and self.lease.renewal_in() <= 0
+            if not batch and not beat:
+                return
+            verbs: list[Verb] = [item[0] for item in batch]
+            if beat and self.lease is not None:
+                verbs.insert(0, Beat(worker=self.worker, lease_s=self.lease.seconds))
+            try:
+                answers = self._store.transact(verbs)
+            except (StoreUnavailable, ReadOnlyStore) as error:
+                now = self._clock.boot()
+                if failing_since is None:
+                    failing_since = now
+                    self._notices("store.unavailable", error=str(error))
+                batch = self._give_up(batch, error, now)
+                self._pause(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
+                tries += 1
+                if self._thread is None and tries > len(BACKOFF_S):
+                    self._answer([(done, error) for _, done, _ in batch])
+                    return
+                continue
+            except Exception as error:  # a fault of ours: this batch cannot be trusted, and the thread must not end
+                self._notices("store.failed", error=repr(error))
+                log.exception("a batch of %d writes failed", len(batch))
+                self._answer([(done, StoreError(f"the write failed unexpectedly: {error!r}")) for _, done, _ in batch])
+                return
+            if failing_since is not None:
+                self._notices("store.back", seconds=round(self._clock.boot() - failing_since, 3))
+            if beat:
+                self._beaten(answers.pop(0))
+            self._answer([(item[1], answer) for item, answer in zip(batch, answers, strict=True)])
+            return
+
+    def _give_up(self, batch: list[tuple[Verb, Done, float | None]], error: StoreError, now: float) -> list[tuple[Verb, Done, float | None]]:
+        over = [item for item in batch if item[2] is not None and (now >= item[2] or isinstance(error, ReadOnlyStore))]
+        if over:
+            self._answer([(done, error) for _, done, _ in over])
+            batch = [item for item in batch if item not in over]
+        return batch
+
+    def _pause(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
+    def _beaten(self, answer: Answer) -> None:
+        lease = self.lease
+        if lease is None:
+            return
+        if isinstance(answer, Beaten):
+            late = lease.renewal_in() < -lease.seconds / 2
+            lease.until = answer.lease_until
+            if late:
+                self._tell(lambda outside: outside.lease_renewed())
+        elif isinstance(answer, Fenced):
+            lease.lost = True
+            why = answer.why
+            self._tell(lambda outside: outside.lease_lost(why))
+
+    def _tell(self, say: Callable[[Outside], None]) -> None:
+        outside, loop = self.outside, self._loop
+        if outside is not None and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(say, outside)
+
+    def _answer(self, answers: list[tuple[Done, Answer | StoreError]]) -> None:
+        loop = self._loop
+        if loop is None or loop.is_closed() or not answers:
+            return
+        loop.call_soon_threadsafe(self._deliver, answers)
+
+    def _deliver(self, answers: list[tuple[Done, Answer | StoreError]]) -> None:
+        self.depth -= len(answers)
+        for done, answer in answers:
+            done(answer)

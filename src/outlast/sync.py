@@ -1,0 +1,202 @@
+"""The blocking face of Outlast: the same names, for code without an event loop.
+
+```python
+from outlast.sync import App
+
+with App("sqlite:///agent.db") as app:
+    run = app.start(fulfil("order 55"), id="order-55")
+    print(run.result())
+```
+
+It holds no logic of its own: an event loop runs in a thread beside, and each method waits there for the
+method of the same name. Use it from any thread. In a sync workflow, `sleep` is the durable sleep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+import outlast
+from outlast.core.definitions import Call, DidNotHappen, Happened
+from outlast.core.effects import InBody
+from outlast.core.errors import WrongUse
+from outlast.core.identity import here
+from outlast.runtime.run import RunInfo, StepInfo
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="outlast-loop", daemon=True)
+        self._thread.start()
+
+    def wait(self, coro: Coroutine[Any, Any, T]) -> T:
+        if os.getpid() != self._pid:
+            coro.close()
+            raise WrongUse("this App was opened by the parent process; open a new App in the forked child")
+        if isinstance(here.get(), InBody):
+            coro.close()
+            raise WrongUse("outlast.sync blocks, so it cannot be used in a workflow body; call the workflow or step instead")
+        if threading.current_thread() is self._thread:
+            coro.close()
+            raise WrongUse("outlast.sync was called on its own event loop (in an async step?), where it would wait for itself")
+        future = asyncio.run_coroutine_threadsafe(coro, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        if os.getpid() == self._pid and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class Run(Generic[R]):
+    """A handle on one run; see `outlast.Run`, whose methods these are, blocking."""
+
+    def __init__(self, run: outlast.Run[R], loop: _Loop) -> None:
+        self._run = run
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return repr(self._run)
+
+    @property
+    def id(self) -> str:
+        """The run id."""
+        return self._run.id
+
+    @property
+    def workflow(self) -> str:
+        """The name of the workflow."""
+        return self._run.workflow
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait for the end; see `outlast.Run.result`."""
+        return self._loop.wait(self._run.result(timeout))
+
+    def status(self) -> str:
+        """See `outlast.Run.status`."""
+        return self._loop.wait(self._run.status())
+
+    def info(self) -> RunInfo:
+        """See `outlast.Run.info`."""
+        return self._loop.wait(self._run.info())
+
+    def steps(self, *, after: int = 0, limit: int | None = None) -> list[StepInfo]:
+        """See `outlast.Run.steps`."""
+        return self._loop.wait(self._run.steps(after=after, limit=limit))
+
+    def cancel(self) -> None:
+        """See `outlast.Run.cancel`."""
+        self._loop.wait(self._run.cancel())
+
+
+class App:
+    """See `outlast.App`, whose arguments and methods these are, blocking. Use it with `with`."""
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Any) -> None:
+        self._app = outlast.App(url, **settings)
+        self._loop: _Loop | None = None
+
+    def __enter__(self) -> App:
+        loop = _Loop()
+        try:
+            loop.wait(self._app.__aenter__())
+        except BaseException:
+            loop.close()
+            raise
+        self._loop = loop
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            try:
+                loop.wait(self._app.__aexit__(None, None, None))
+            finally:
+                loop.close()
+
+    def _wait(self, coro: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            coro.close()
+            raise WrongUse("this App is not open; use it inside `with App(...) as app:`")
+        return self._loop.wait(coro)
+
+    def _run(self, run: outlast.Run[R]) -> Run[R]:
+        assert self._loop is not None
+        return Run(run, self._loop)
+
+    def run(self, call: Call[R], *, id: str | None = None) -> R:
+        """Start a run and wait for its result. Opens and closes the App when it is not open."""
+        if self._loop is None:
+            return self._app.run(call, id=id)
+        return self.start(call, id=id).result()
+
+    def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
+        """See `outlast.App.start`."""
+        return self._run(self._wait(self._app.start(call, id=id)))
+
+    def get(self, id: str) -> Run[Any]:
+        """See `outlast.App.get`."""
+        return self._run(self._wait(self._app.get(id)))
+
+    def runs(
+        self, *, status: str | Sequence[str] | None = None, reason: str | None = None, workflow: str | None = None, version: str | None = None,
+        id_prefix: str | None = None, limit: int = 100, before: str | None = None,
+    ) -> list[RunInfo]:  # fmt: skip
+        """See `outlast.App.runs`."""
+        listing = self._app.runs(
+            status=status, reason=reason, workflow=workflow, version=version, id_prefix=id_prefix, limit=limit, before=before
+        )
+        return self._wait(listing)
+
+    def cancel(self, id: str) -> None:
+        """See `outlast.App.cancel`."""
+        self._wait(self._app.cancel(id))
+
+    def resume(self, id: str) -> Run[Any]:
+        """See `outlast.App.resume`."""
+        return self._run(self._wait(self._app.resume(id)))
+
+    def resolve(
+        self, id: str, step: str, decision: Happened | DidNotHappen | str, *, attempt: int | None = None, by: str = ""
+    ) -> None:
+        """See `outlast.App.resolve`."""
+        self._wait(self._app.resolve(id, step, decision, attempt=attempt, by=by))
+
+    def fork(self, id: str, step: str, *, new_id: str | None = None, repeat_once: bool = False) -> Run[Any]:
+        """See `outlast.App.fork`."""
+        return self._run(self._wait(self._app.fork(id, step, new_id=new_id, repeat_once=repeat_once)))
+
+    def drain(self, grace: float | None = None) -> None:
+        """See `outlast.App.drain`."""
+        self._wait(self._app.drain(grace))
+
+
+def sleep(seconds: float) -> None:
+    """Sleep: durably in a sync workflow, where it survives restarts; plainly elsewhere."""
+    place = here.get()
+    if not isinstance(place, InBody):
+        time.sleep(seconds)
+    elif place.ops.blocking:
+        place.ops.sleep(seconds)
+    else:
+        raise WrongUse("outlast.sync.sleep blocks; in an async workflow write: await asyncio.sleep(...)")
+
+
+__all__ = ["App", "Run", "sleep"]
