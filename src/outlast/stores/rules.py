@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.core.records import Kind, Record, WorkerRow, WorkerState
+from outlast.core.records import Kind, Record, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
 from outlast.stores.protocol import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
 
@@ -127,20 +127,22 @@ def hold(status: Status | str, holder: str, claim: int, worker: str, asked: int)
     return Hold.OWNED if status == Status.RUNNING else Hold.PAST
 
 
-def lease_lost(worker: str, row: WorkerRow | None, lease_now: float, boot: str) -> str | None:
+def lease_lost(worker: str, lease: tuple[str, str, float] | None, lease_now: float, boot: str) -> str | None:
     """Return why the worker may write nothing, None while its lease holds.
 
-    `boot` names this start of the machine: a lease given under another one
-    cannot be compared with this clock, and its process is gone for certain.
+    `lease` is its row's (state, boot, lease_until). `boot` names this start of
+    the machine: a lease given under another one cannot be compared with this
+    clock, and its process is gone for certain.
     """
-    if row is None:
+    if lease is None:
         return f"worker {worker} is not known here"
-    if row.state != WorkerState.ALIVE:
-        return f"worker {worker} is {row.state}: its runs were taken over"
-    if row.boot != boot:
+    state, lease_boot, lease_until = lease
+    if state != WorkerState.ALIVE:
+        return f"worker {worker} is {state}: its runs were taken over"
+    if lease_boot != boot:
         return f"worker {worker} ran before the machine restarted"
-    if row.lease_until <= lease_now:
-        return f"the lease of worker {worker} ran out {lease_now - row.lease_until:.1f} s ago"
+    if lease_until <= lease_now:
+        return f"the lease of worker {worker} ran out {lease_now - lease_until:.1f} s ago"
     return None
 
 

@@ -69,8 +69,9 @@ class Tables:
 
     def lease_lost(self, worker: str) -> str | None:
         """Return why the worker may write nothing, None while its lease holds."""
-        member = self.workers.get(worker)
-        return lease_lost(worker, member.row if member else None, self.clock.boot(), self.clock.boot_id())
+        row = self.workers[worker].row if worker in self.workers else None
+        lease = (row.state, row.boot, row.lease_until) if row else None
+        return lease_lost(worker, lease, self.clock.boot(), self.clock.boot_id())
 
     def hold(self, run: int, worker: str, claim: int) -> Hold | Fenced:
         """Return what a claim is worth; `Fenced` when it is not valid or the worker's lease is gone."""

@@ -66,7 +66,9 @@ class Batch:
     def lease_lost(self, worker: str) -> str | None:
         """Return why the worker may write nothing, None while its lease holds."""
         if worker not in self._leases:
-            self._leases[worker] = lease_lost(worker, self.worker(worker), self.lease_now, self.boot)
+            row = self.row("SELECT state, boot, lease_until FROM workers WHERE id = ?", worker)
+            lease = (row[0], row[1], row[2]) if row else None
+            self._leases[worker] = lease_lost(worker, lease, self.lease_now, self.boot)
         return self._leases[worker]
 
     def fence(self, run: int) -> Fence | None:

@@ -38,7 +38,7 @@ class SqliteStore:
     @property
     def path(self) -> str:
         """Return the file's absolute path."""
-        return self._connections.path
+        return self._connections.file.path
 
     def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
         """Commit the verbs in one transaction and answer each, in order."""
@@ -53,18 +53,11 @@ class SqliteStore:
         return answers
 
     def _commit(self, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
-        with self._connections.writer() as db:
-            answers = apply(Batch(db, self._clock, careful=careful), verbs)
-            db.execute("COMMIT")
-            return answers
+        return self._connections.write(lambda db: apply(Batch(db, self._clock, careful=careful), verbs))
 
     def _give_back_space(self) -> None:
-        left = True
-        while left:
-            with self._connections.writer() as db:
-                db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
-                left = db.pragma("freelist_count") > VACUUM_PAGES
-                db.execute("COMMIT")
+        while self._connections.write(_give_back_pages):
+            pass
 
     # -- clocks ----------------------------------------------------------------
 
@@ -80,62 +73,51 @@ class SqliteStore:
 
     def run(self, id: str) -> RunRow | None:
         """Return the run of this id."""
-        with self._connections.reader() as db:
-            return reads.run(db, id)
+        return self._connections.read(lambda db: reads.run(db, id))
 
     def run_by_pk(self, pk: int) -> RunRow | None:
         """Return the run of this key."""
-        with self._connections.reader() as db:
-            return reads.run_by_pk(db, pk)
+        return self._connections.read(lambda db: reads.run_by_pk(db, pk))
 
     def load(self, pk: int) -> Loaded | None:
         """Return a run with its whole journal and inbox, from one snapshot."""
-        with self._connections.reader() as db:
-            return reads.load(db, pk)
+        return self._connections.read(lambda db: reads.load(db, pk))
 
     def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
         """Return records with a seq above `after`, in order."""
-        with self._connections.reader() as db:
-            return reads.records(db, pk, after, limit)
+        return self._connections.read(lambda db: reads.records(db, pk, after, limit))
 
     # -- many runs -----------------------------------------------------------------
 
     def runs(self, filter: RunFilter, *, limit: int = 100, before: int | None = None) -> list[RunRow]:
         """Return runs, newest first, below the pk `before`."""
-        with self._connections.reader() as db:
-            return reads.runs(db, filter, limit, before)
+        return self._connections.read(lambda db: reads.runs(db, filter, limit, before))
 
     def owned(self, worker: str) -> list[tuple[int, int]]:
         """Return (pk, claim) of every run that the worker owns."""
-        with self._connections.reader() as db:
-            return reads.owned(db, worker)
+        return self._connections.read(lambda db: reads.owned(db, worker))
 
     def inbox(self, worker: str) -> list[InboxRow]:
         """Return the inbox rows of all runs that the worker owns, in order."""
-        with self._connections.reader() as db:
-            return reads.inbox(db, worker)
+        return self._connections.read(lambda db: reads.inbox(db, worker))
 
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed."""
-        with self._connections.reader() as db:
-            return reads.next_due(db, workflows)
+        return self._connections.read(lambda db: reads.next_due(db, workflows))
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""
-        with self._connections.reader() as db:
-            return reads.ended(db, pks)
+        return self._connections.read(lambda db: reads.ended(db, pks))
 
     # -- the rest --------------------------------------------------------------------
 
     def workers(self) -> list[WorkerRow]:
         """Return all known workers, newest first."""
-        with self._connections.reader() as db:
-            return reads.workers(db)
+        return self._connections.read(reads.workers)
 
     def orphans(self) -> list[str]:
         """Return ids that own runs but have no `alive` worker row."""
-        with self._connections.reader() as db:
-            return reads.orphans(db)
+        return self._connections.read(reads.orphans)
 
     def change(self) -> int:
         """Return a number that differs after anybody has committed something; costs no transaction."""
@@ -143,31 +125,37 @@ class SqliteStore:
 
     def info(self) -> StoreInfo:
         """Return version, size and counts."""
-        path = self._connections.path
-        with self._connections.reader() as db:
-            return StoreInfo(
-                kind="sqlite",
-                location=path,
-                schema_version=db.pragma("user_version"),
-                size_bytes=db.pragma("page_count") * db.pragma("page_size"),
-                engine=f"SQLite {apsw.sqlite_lib_version()}",
-                counts=reads.counts(db),
-                details={
-                    "wal_bytes": _size_bytes(path + "-wal"),
-                    "free_pages": db.pragma("freelist_count"),
-                    "read_only": self._connections.read_only,
-                    "write_lock": describe_holder(path) if write_lock_holder(path) else "",
-                },
-            )
+        return self._connections.read(self._info)
+
+    def _info(self, db: apsw.Connection) -> StoreInfo:
+        return StoreInfo(
+            kind="sqlite",
+            location=self.path,
+            schema_version=db.pragma("user_version"),
+            size_bytes=db.pragma("page_count") * db.pragma("page_size"),
+            engine=f"SQLite {apsw.sqlite_lib_version()}",
+            counts=reads.counts(db),
+            details={
+                "wal_bytes": _size_bytes(self.path + "-wal"),
+                "free_pages": db.pragma("freelist_count"),
+                "read_only": self._connections.file.read_only,
+                "write_lock": describe_holder(self.path) if write_lock_holder(self.path) else "",
+            },
+        )
 
     def check(self) -> list[str]:
         """Return what is wrong with the file and between its rows; [] is good."""
-        with self._connections.reader() as db:
-            return reads.check(db)
+        return self._connections.read(reads.check)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
         self._connections.close()
+
+
+def _give_back_pages(db: apsw.Connection) -> bool:
+    """Give some free pages back to the file system; True when there are more."""
+    db.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+    return bool(db.pragma("freelist_count"))
 
 
 def _size_bytes(path: str) -> int:

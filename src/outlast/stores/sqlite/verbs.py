@@ -36,8 +36,8 @@ from outlast.stores.protocol import (
 from outlast.stores.rules import objection
 from outlast.stores.sqlite import client_verbs, leases, owned_runs
 from outlast.stores.sqlite.batch import Batch, Surprise
-from outlast.stores.sqlite.connections import REFUSALS
 from outlast.stores.sqlite.journal import write, write_all
+from outlast.stores.sqlite.opening import REFUSALS
 
 VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     Register: leases.register,
