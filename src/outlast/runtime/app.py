@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, TypeVar
 
 from outlast.codec import Codec, JsonCodec
@@ -80,7 +79,7 @@ class App:
         if self._wants_worker:
             self._worker = Worker(
                 store=self._store, codec=self.codec, writer=self.writer, clock=self.clock, notices=self.notices, readers=self._readers,
-                lock_folder=self._lock_folder(), version=self.version, on_end=self._ended, **self._limits,  # type: ignore[arg-type]
+                lock_folder=self._store.lock_folder(), version=self.version, on_end=self._ended, **self._limits,  # type: ignore[arg-type]
             )  # fmt: skip
             await self._worker.start()
         return self
@@ -136,10 +135,6 @@ class App:
         if os.getpid() != self._pid:
             raise WrongUse("this App was opened by the parent process; open a new App in the forked child")
         return self._store
-
-    def _lock_folder(self) -> Path | None:
-        folder: Path | None = getattr(self.store, "lock_folder", lambda: None)()
-        return folder
 
     # -- clients ---------------------------------------------------------------------------
 

@@ -154,6 +154,16 @@ def lost_claim(run: int, worker: str, claim: int) -> str:
     return f"claim {claim} of worker {worker} on run {run} is no longer valid"
 
 
+def out_of_step(seq: int, last_seq: int) -> str:
+    """Say that a record does not follow the journal's last."""
+    return f"record {seq} does not follow the journal's last, {last_seq}: an earlier one failed, or it was dropped"
+
+
+def other_content(seq: int) -> str:
+    """Say that a record's place in the journal is taken."""
+    return f"record {seq} is there already and says something else"
+
+
 def missing_record(last_seq: int, expected: int) -> str:
     """Say that a journal is not what the end of its run rests on."""
     return f"the journal ends with record {last_seq}, not with {expected}"

@@ -115,7 +115,7 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
         t.end(entry, Status.CANCELLED)
         row.detail = f"cancelled by {verb.by}" if verb.by else "cancelled"
         return Done(t.tell_parents(entry))
-    t.put(entry, Kind.CANCEL, verb.by, CANCEL_ID, True, None)
+    t.put(entry, Kind.CANCEL, "", CANCEL_ID, True, verb.by.encode())
     return Done(_woken(entry))
 
 

@@ -31,6 +31,10 @@ class MemoryStore:
         self._tables = Tables(clock)
         self._changes = 0
 
+    def lock_folder(self) -> None:
+        """Return None: this store lives in one process."""
+        return
+
     def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
         """Apply the verbs, in order, and answer each."""
         with self._lock:

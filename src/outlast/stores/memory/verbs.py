@@ -32,7 +32,7 @@ from outlast.stores.protocol import (
     TakeOver,
     Write,
 )
-from outlast.stores.rules import END_EVENTS, Hold, crash_loop, lost_claim, missing_record
+from outlast.stores.rules import END_EVENTS, Hold, crash_loop, lost_claim, missing_record, other_content, out_of_step
 
 # -- leases --------------------------------------------------------------------
 
@@ -170,11 +170,15 @@ def write(t: Tables, verb: Write) -> Answer:
         same = all(entry.records.get(record.seq) == record for record in verb.records)
         applied = same and not any(row in entry.inbox for row in verb.consumes)
         return Done() if applied else Fenced(lost_claim(verb.run, verb.worker, verb.claim))
-    fresh: dict[int, Record] = {}
+    last_seq, fresh = max(entry.records, default=0), dict[int, Record]()
     for record in verb.records:
-        known = entry.records.get(record.seq) or fresh.setdefault(record.seq, record)
-        if known != record:
-            return Failed(f"record {record.seq} is there already and says something else")
+        known = entry.records.get(record.seq) or fresh.get(record.seq)
+        if known is not None and known != record:
+            return Failed(other_content(record.seq))
+        if known is None:
+            if record.seq != last_seq + 1:
+                return Failed(out_of_step(record.seq, last_seq))
+            last_seq, fresh[record.seq] = record.seq, record
     entry.records.update(fresh)
     for consumed in verb.consumes:
         row = entry.inbox.pop(consumed, None)

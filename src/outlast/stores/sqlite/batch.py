@@ -33,6 +33,7 @@ class Fence:
     holder: str
     claim: int
     crashes: int
+    last_seq: int  # of the run's journal
 
 
 class Batch:
@@ -74,7 +75,11 @@ class Batch:
     def fence(self, run: int) -> Fence | None:
         """Return what the fence of a run looks at."""
         if run not in self._fences:
-            row = self.row("SELECT status, holder, claim, crashes FROM runs WHERE pk = ?", run)
+            row = self.row(
+                "SELECT status, holder, claim, crashes, (SELECT coalesce(max(seq), 0) FROM records WHERE run = pk) "
+                "FROM runs WHERE pk = ?",
+                run,
+            )
             self._fences[run] = Fence(*row) if row else None
         return self._fences[run]
 

@@ -117,7 +117,7 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
         assert after(run.status, Event.CANCEL) is Status.CANCELLED
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {verb.by}" if verb.by else "cancelled")
         return Done(b.tell_parents(b.run(run.pk)))
-    b.put(InboxRow(id=0, run=run.pk, kind=Kind.CANCEL, key=verb.by, message_id=CANCEL_ID))
+    b.put(InboxRow(id=0, run=run.pk, kind=Kind.CANCEL, key="", message_id=CANCEL_ID, value=verb.by.encode()))
     return Done(_woken(run.pk, run.status))
 
 

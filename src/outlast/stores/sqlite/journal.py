@@ -9,58 +9,64 @@ from msgspec.structs import astuple
 
 from outlast.core.records import Record
 from outlast.stores.protocol import Answer, Done, Failed, Fenced, Write
-from outlast.stores.rules import Hold, lost_claim, objection
-from outlast.stores.sqlite.batch import Batch, Surprise
+from outlast.stores.rules import Hold, lost_claim, objection, other_content, out_of_step
+from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.rows import RECORD_COLUMNS
 from outlast.stores.sqlite.rows import record as record_of
 
-INSERT = (
-    f"INSERT INTO records (run, {RECORD_COLUMNS}) VALUES (?{', ?' * (RECORD_COLUMNS.count(',') + 1)}) "
-    "ON CONFLICT (run, seq) DO NOTHING"
-)
+INSERT = f"INSERT INTO records (run, {RECORD_COLUMNS}) VALUES (?{', ?' * (RECORD_COLUMNS.count(',') + 1)})"
 DONE = Done()
 
 
 def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
-    """Apply verbs that follow each other. Raises Surprise when a record was there before: then each has to look."""
+    """Apply verbs that follow each other. Raises Surprise when one does not simply add to the end of its journal."""
     answers: list[Answer] = []
     new: list[tuple[Any, ...]] = []
     for verb in verbs:
-        answer = objection(verb) or _fence(b, verb)
-        if answer is None:
-            new += [(verb.run, *astuple(record)) for record in verb.records]
-            _deliver(b, verb)
-            answer = DONE
-        answers.append(answer)
+        fence = objection(verb) or _fence(b, verb)
+        if not isinstance(fence, Fence):
+            answers.append(fence)
+            continue
+        for added in verb.records:
+            if added.seq != fence.last_seq + 1:
+                raise Surprise
+            fence.last_seq = added.seq
+            new.append((verb.run, *astuple(added)))
+        _deliver(b, verb, fence)
+        answers.append(DONE)
     if new:
-        before = b.db.total_changes()
         b.db.executemany(INSERT, new)
-        if b.db.total_changes() - before != len(new):
-            raise Surprise
     return answers
 
 
 def write(b: Batch, verb: Write) -> Answer:
     """Apply one verb, some of whose records may be there already."""
-    if (answer := _fence(b, verb)) is not None:
-        return answer
-    fresh: dict[int, Record] = {}
+    fence = _fence(b, verb)
+    if not isinstance(fence, Fence):
+        return fence
+    last_seq, fresh = fence.last_seq, dict[int, Record]()
     for new in verb.records:
-        known = _stored(b, verb.run, new.seq) or fresh.setdefault(new.seq, new)
-        if known != new:
-            return Failed(f"record {new.seq} is there already and says something else")
-    if fresh:
-        b.db.executemany(INSERT, [(verb.run, *astuple(new)) for new in fresh.values()])
-    _deliver(b, verb)
+        known = fresh.get(new.seq) or _stored(b, verb.run, new.seq)
+        if known is not None and known != new:
+            return Failed(other_content(new.seq))
+        if known is None:
+            if new.seq != last_seq + 1:
+                return Failed(out_of_step(new.seq, last_seq))
+            last_seq, fresh[new.seq] = new.seq, new
+    b.db.executemany(INSERT, [(verb.run, *astuple(new)) for new in fresh.values()])
+    fence.last_seq = last_seq
+    _deliver(b, verb, fence)
     return DONE
 
 
-def _fence(b: Batch, verb: Write) -> Answer | None:
+def _fence(b: Batch, verb: Write) -> Fence | Answer:
+    """Return the run's fence when the verb may write, else what to answer."""
     held = b.hold(verb.run, verb.worker, verb.claim)
+    fence = b.fence(verb.run)
+    if isinstance(held, Fenced) or fence is None:
+        return held if isinstance(held, Fenced) else Fenced(lost_claim(verb.run, verb.worker, verb.claim))
     if held is Hold.OWNED:
-        return None
-    if isinstance(held, Fenced):
-        return held
+        return fence
     applied = all(_stored(b, verb.run, record.seq) == record for record in verb.records) and not any(
         b.rows("SELECT 1 FROM inbox WHERE id = ? AND run = ?", row_id, verb.run) for row_id in verb.consumes
     )
@@ -72,7 +78,7 @@ def _stored(b: Batch, run: int, seq: int) -> Record | None:
     return record_of(row) if row else None
 
 
-def _deliver(b: Batch, verb: Write) -> None:
+def _deliver(b: Batch, verb: Write, fence: Fence) -> None:
     for row_id in verb.consumes:
         b.db.execute(
             "INSERT OR IGNORE INTO taken (run, kind, message_id) "
@@ -80,7 +86,6 @@ def _deliver(b: Batch, verb: Write) -> None:
             (row_id, verb.run),
         )
         b.db.execute("DELETE FROM inbox WHERE id = ? AND run = ?", (row_id, verb.run))
-    fence = b.fence(verb.run)
-    if fence and fence.crashes:
+    if fence.crashes:
         b.db.execute("UPDATE runs SET crashes = 0 WHERE pk = ?", (verb.run,))
-        b.forget_run(verb.run)
+        fence.crashes = 0

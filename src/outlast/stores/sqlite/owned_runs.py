@@ -97,9 +97,9 @@ def finish(b: Batch, verb: Finish) -> Answer:
     if held is not Hold.OWNED:
         answer = _repeated(b, verb, held, verb.status)
         return Done(b.woken_parents(b.run(verb.run))) if isinstance(answer, Done) else answer
-    ((last_seq,),) = b.rows("SELECT coalesce(max(seq), 0) FROM records WHERE run = ?", verb.run)
-    if last_seq != verb.last_seq:
-        return Failed(missing_record(last_seq, verb.last_seq))
+    fence = b.fence(verb.run)
+    if fence and fence.last_seq != verb.last_seq:
+        return Failed(missing_record(fence.last_seq, verb.last_seq))
     b.db.execute(
         "UPDATE runs SET result = ?, error = ?, culprit = ? WHERE pk = ?",
         (verb.result, verb.error, verb.culprit, verb.run),
