@@ -299,9 +299,6 @@ class Call(Coroutine[Any, Any, R_co]):
     def __hash__(self) -> int:
         return self.ordinal
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
     def __repr__(self) -> str:
         return f"<Call of {self.definition!r}{' ' + self.key if self.key else ''}>"
 

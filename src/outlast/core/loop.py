@@ -37,16 +37,18 @@ CALLBACKS_PER_DRAIN = 10_000
 
 
 class RunTask(asyncio.Task[Any]):
-    """A task that hashes by order of creation, so that sets of tasks iterate alike everywhere."""
+    """A task that hashes by order of creation, so that sets of tasks iterate alike everywhere.
 
-    ordinal = 0
+    While it is being made it hashes by address: asyncio then enters it into a set of all tasks of all
+    runs, where tasks of one ordinal would be in each other's way.
+    """
+
+    ordinal: int | None = None
     context: contextvars.Context
 
     def __hash__(self) -> int:
-        return self.ordinal
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+        ordinal = self.ordinal
+        return object.__hash__(self) if ordinal is None else ordinal
 
 
 class RunTimer(asyncio.TimerHandle):
@@ -245,6 +247,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         context = contextvars.Context()
         context.run(here.set, InBody(ops, branch))
         task = RunTask(coro, loop=self, name=branch.path, context=context)
+        task.ordinal = 0
         task.context = context
         self.tasks.append(task)
         return task

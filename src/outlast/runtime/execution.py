@@ -72,7 +72,8 @@ class Execution:
         self._parking = False
         self._later: deque[Callable[[], None]] = deque()
         self._consumes: tuple[int, ...] = ()
-        self.slots = 0
+        self.slots = 0  # places among the steps in flight that it has taken
+        self.queued = 0  # calls of it that wait for a place or for the lease
 
     def begin(self, inbox: Sequence[InboxRow] = ()) -> None:
         """Start the body, replay its journal and go on from there."""
@@ -387,7 +388,7 @@ class Execution:
         return (
             not self.attempts and not self._gates and not self._pures and not self.engine.busy and not self.engine.unsent
             and self.committed >= self.engine.last_seq and not self._ending and not any(d.asking for d in self.doubts.values())
-            and not self.worker.has_waiting(self)
+            and not self.queued
         )  # fmt: skip
 
     def settle_down(self) -> None:

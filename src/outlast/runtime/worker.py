@@ -163,6 +163,7 @@ class Worker:
         """The lease holds again: what was held back may start."""
         held, self._held = self._held, []
         for execution, act in held:
+            execution.queued -= 1
             if not execution.closed:
                 self.when_lease_holds(execution, act)
         self._fill_slots()
@@ -192,6 +193,7 @@ class Worker:
         if self._holds:
             act()
         else:
+            execution.queued += 1
             self._held.append((execution, act))
 
     # -- places for steps --------------------------------------------------------------
@@ -203,6 +205,7 @@ class Worker:
             execution.slots += 1
             act()
         else:
+            execution.queued += 1
             self._waiting.append((execution, act))
 
     def free_slot(self, execution: Execution) -> None:
@@ -215,14 +218,11 @@ class Worker:
     def _fill_slots(self) -> None:
         while self._waiting and self._free_slots > 0 and self._holds:
             execution, act = self._waiting.popleft()
+            execution.queued -= 1
             if not execution.closed:
                 self._free_slots -= 1
                 execution.slots += 1
                 act()
-
-    def has_waiting(self, execution: Execution) -> bool:
-        """Tell whether a step of this run waits for a place or for the lease."""
-        return any(e is execution for e, _ in self._waiting) or any(e is execution for e, _ in self._held)
 
     # -- time ----------------------------------------------------------------------------
 
