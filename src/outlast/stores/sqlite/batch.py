@@ -1,16 +1,16 @@
 """One transaction in the making: its connection, its time, and what it has looked at already.
 
-The fence of a worker is read once per batch and that of a run once per run
-and batch: nobody else can change them while the transaction holds the write
-lock, and what the batch itself changes it forgets here.
+The fence of a worker or run is read once and then remembered: nobody else can
+change it while the transaction holds the write lock, and what the batch itself
+changes it forgets here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import msgspec
 
 from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow
 from outlast.core.transitions import Status
@@ -18,6 +18,7 @@ from outlast.stores.protocol import Clock, Fenced
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
 from outlast.stores.sqlite.rows import RUN_COLUMNS, WORKER_COLUMNS, Row, encode_forks, run_row, worker_row
 
+FENCES_KEPT = 5_000
 LIVE = ("pending", "running", "waiting")
 
 
@@ -25,8 +26,7 @@ class Surprise(Exception):
     """Something is not as the fast path supposes: the batch is rolled back and applied verb by verb."""
 
 
-@dataclass(slots=True)
-class Fence:
+class Fence(msgspec.Struct):
     """What the fence of a run looks at."""
 
     status: str
@@ -36,17 +36,50 @@ class Fence:
     last_seq: int  # of the run's journal
 
 
+class Fences:
+    """Fences that were looked at, kept from one transaction to the next while nobody else has committed anything.
+
+    SQLite answers that question: `data_version` differs after another connection
+    has committed. What a transaction itself changes, its verbs forget; when it
+    does not commit, all is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.leases: dict[str, tuple[str, str, float] | None] = {}
+        self.runs: dict[int, Fence | None] = {}
+        self._db: apsw.Connection | None = None
+        self._version = -1
+        self._open = False
+
+    def begin(self, db: apsw.Connection) -> None:
+        """Forget what may no longer hold, at the start of a transaction that has the write lock."""
+        version = int(db.execute("PRAGMA data_version").fetchall()[0][0])
+        if self._open or version != self._version or db is not self._db or len(self.runs) > FENCES_KEPT:
+            self.forget_all()
+        self._db, self._version, self._open = db, version, True
+
+    def committed(self) -> None:
+        """Keep what is known: the transaction that began last is committed."""
+        self._open = False
+
+    def forget_all(self) -> None:
+        """Look at everything again."""
+        self.leases.clear()
+        self.runs.clear()
+
+
 class Batch:
     """A transaction that holds the write lock. `careful` says that each verb has a savepoint of its own."""
 
-    def __init__(self, db: apsw.Connection, clock: Clock, *, careful: bool) -> None:
+    def __init__(self, db: apsw.Connection, clock: Clock, fences: Fences, *, careful: bool) -> None:
         self.db = db
         self.careful = careful
         self.now = clock.wall()  # read after the lock was got: waiting for it may have taken long
         self.lease_now = clock.boot()
         self.boot = clock.boot_id()
-        self._leases: dict[str, str | None] = {}
-        self._fences: dict[int, Fence | None] = {}
+        self._fences = fences
+        self._why: dict[str, str | None] = {}  # by worker: why it may write nothing
+        fences.begin(db)
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         """Run a statement to its end and return its rows."""
@@ -66,22 +99,32 @@ class Batch:
 
     def lease_lost(self, worker: str) -> str | None:
         """Return why the worker may write nothing, None while its lease holds."""
-        if worker not in self._leases:
-            row = self.row("SELECT state, boot, lease_until FROM workers WHERE id = ?", worker)
-            lease = (row[0], row[1], row[2]) if row else None
-            self._leases[worker] = lease_lost(worker, lease, self.lease_now, self.boot)
-        return self._leases[worker]
+        if worker not in self._why:
+            leases = self._fences.leases
+            if worker not in leases:
+                row = self.row("SELECT state, boot, lease_until FROM workers WHERE id = ?", worker)
+                leases[worker] = (row[0], row[1], row[2]) if row else None
+            self._why[worker] = lease_lost(worker, leases[worker], self.lease_now, self.boot)
+        return self._why[worker]
 
     def fence(self, run: int) -> Fence | None:
         """Return what the fence of a run looks at."""
-        if run not in self._fences:
+        runs = self._fences.runs
+        if run not in runs:
             row = self.row(
                 "SELECT status, holder, claim, crashes, (SELECT coalesce(max(seq), 0) FROM records WHERE run = pk) "
                 "FROM runs WHERE pk = ?",
                 run,
             )
-            self._fences[run] = Fence(*row) if row else None
-        return self._fences[run]
+            runs[run] = Fence(*row) if row else None
+        return runs[run]
+
+    def owned(self, run: int, worker: str, claim: int) -> Fence | None:
+        """Return the fence of a run that the worker owns by this claim and may write to, in as few steps as can be."""
+        fence = self._fences.runs.get(run) or self.fence(run)
+        if fence is None or fence.holder != worker or fence.claim != claim or fence.status != "running":
+            return None
+        return None if self.lease_lost(worker) else fence
 
     def hold(self, run: int, worker: str, claim: int) -> Hold | Fenced:
         """Return what a claim is worth; `Fenced` when it is not valid or the worker's lease is gone."""
@@ -95,12 +138,12 @@ class Batch:
 
     def forget_run(self, run: int) -> None:
         """Look at a run's fence again: the batch has changed it."""
-        self._fences.pop(run, None)
+        self._fences.runs.pop(run, None)
 
     def forget_all(self) -> None:
         """Look at every fence again: a worker, or many runs, changed, or a savepoint was rolled back."""
-        self._fences.clear()
-        self._leases.clear()
+        self._fences.forget_all()
+        self._why.clear()
 
     # -- runs --------------------------------------------------------------------
 

@@ -81,7 +81,8 @@ class Connections:
                     raise meaning from error
 
     def _ready_to_write(self) -> Handle:
-        self._check_process()
+        if self._closed or os.getpid() != self._pid:
+            self._check_process()
         if self.file.read_only:
             raise ReadOnlyStore(f"{self.file.path} can be read but not written")
         if self.file.identity() != self._identity:

@@ -23,7 +23,7 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
     answers: list[Answer] = []
     new: list[tuple[Any, ...]] = []
     for verb in verbs:
-        fence = objection(verb) or _fence(b, verb)
+        fence = objection(verb) or b.owned(verb.run, verb.worker, verb.claim) or _fence(b, verb)
         if not isinstance(fence, Fence):
             answers.append(fence)
             continue

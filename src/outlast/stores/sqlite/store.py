@@ -13,9 +13,9 @@ from pathlib import Path
 import apsw
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
-from outlast.stores.protocol import Answer, Claimed, Clock, Loaded, Prune, RunFilter, StoreInfo, Verb
+from outlast.stores.protocol import Answer, Clock, Loaded, Prune, RunFilter, StoreInfo, Verb
 from outlast.stores.sqlite import reads
-from outlast.stores.sqlite.batch import Batch
+from outlast.stores.sqlite.batch import Batch, Fences
 from outlast.stores.sqlite.connections import Connections
 from outlast.stores.sqlite.locks import describe_holder, write_lock_holder
 from outlast.stores.sqlite.verbs import SURPRISES, apply
@@ -34,6 +34,7 @@ class SqliteStore:
     def __init__(self, path: str, clock: Clock, read_only: bool = False, *, busy_s: float = 60.0) -> None:
         self._clock = clock
         self._connections = Connections(path, read_only=read_only, busy_s=busy_s)
+        self._fences = Fences()
 
     @property
     def path(self) -> str:
@@ -52,12 +53,15 @@ class SqliteStore:
             answers = self._commit(verbs, careful=False)
         except SURPRISES:
             answers = self._commit(verbs, careful=True)
-        if any(isinstance(verb, Prune) for verb in verbs) and any(isinstance(a, Claimed) and a.runs for a in answers):
+        if Prune in map(type, verbs):
             self._give_back_space()
         return answers
 
     def _commit(self, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
-        return self._connections.write(lambda db: apply(Batch(db, self._clock, careful=careful), verbs))
+        fences = self._fences
+        answers = self._connections.write(lambda db: apply(Batch(db, self._clock, fences, careful=careful), verbs))
+        fences.committed()
+        return answers
 
     def _give_back_space(self) -> None:
         while self._connections.write(_give_back_pages):
