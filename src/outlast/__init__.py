@@ -4,7 +4,7 @@ Write an agent as a plain function; when its process dies, another process notic
 takes the run over, replays what is done from a journal, and finishes it.
 """
 
-from outlast.core.definitions import Call, DidNotHappen, Happened, Unknown
+from outlast.core.definitions import Call
 from outlast.core.errors import (
     DecodingError,
     Diverged,
@@ -30,6 +30,7 @@ from outlast.core.errors import (
     WrongUse,
 )
 from outlast.core.retry import Retry
+from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
 from outlast.runtime.decorators import step, workflow
 from outlast.runtime.notices import Notice

@@ -22,10 +22,11 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 import outlast
-from outlast.core.definitions import Call, DidNotHappen, Happened
+from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
+from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.run import RunInfo, StepInfo
 
 R = TypeVar("R")
@@ -47,10 +48,14 @@ class _Loop:
             raise WrongUse("this App was opened by the parent process; open a new App in the forked child")
         if isinstance(here.get(), InBody):
             coro.close()
-            raise WrongUse("outlast.sync blocks, so it cannot be used in a workflow body; call the workflow or step instead")
+            raise WrongUse(
+                "outlast.sync blocks, so it cannot be used in a workflow body; call the workflow or step instead"
+            )
         if threading.current_thread() is self._thread:
             coro.close()
-            raise WrongUse("outlast.sync was called on its own event loop (in an async step?), where it would wait for itself")
+            raise WrongUse(
+                "outlast.sync was called on its own event loop (in an async step?), where it would wait for itself"
+            )
         future = asyncio.run_coroutine_threadsafe(coro, self._loop)
         try:
             return future.result()
@@ -161,7 +166,13 @@ class App:
     ) -> list[RunInfo]:  # fmt: skip
         """See `outlast.App.runs`."""
         listing = self._app.runs(
-            status=status, reason=reason, workflow=workflow, version=version, id_prefix=id_prefix, limit=limit, before=before
+            status=status,
+            reason=reason,
+            workflow=workflow,
+            version=version,
+            id_prefix=id_prefix,
+            limit=limit,
+            before=before,
         )
         return self._wait(listing)
 

@@ -14,90 +14,17 @@ import inspect
 import warnings
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.identity import here
 from outlast.core.records import Effect
-from outlast.core.retry import NO_RETRY, Retry
+from outlast.core.settings import Settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-ONCE_TIMEOUT_S = 60.0
-SETTLE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """The effect in doubt took place; `value` is what its step returns."""
-
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class DidNotHappen:
-    """The effect in doubt did not take place and will not; the step may be tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Nobody can tell by program; a person decides."""
-
-
-Verdict = Happened | DidNotHappen | Unknown
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How one step is run. Times in seconds; None is no limit."""
-
-    effect: Effect = Effect.IDEMPOTENT
-    retry: Retry = NO_RETRY
-    timeout: float | None = None
-    confirm: Callable[..., Any] | None = None
-    definite: tuple[type[BaseException], ...] = ()
-    settle: float = SETTLE_S
-    key: str | None = None
-    check_args: bool = True
-
-    def __post_init__(self) -> None:
-        if self.effect is not Effect.ONCE and (self.confirm is not None or self.definite):
-            raise WrongUse(f"confirm= and definite= belong to effect='once', this step is {self.effect.value!r}")
-        if self.effect is Effect.ONCE and self.timeout is None:
-            object.__setattr__(self, "timeout", ONCE_TIMEOUT_S)
-        if self.timeout is not None and not self.timeout > 0:
-            raise WrongUse(f"timeout={self.timeout}: must be positive seconds")
-        if not self.settle >= 0:
-            raise WrongUse(f"settle={self.settle}: must not be negative seconds")
-
-    def with_(self, **changes: Any) -> Settings:
-        """Return a copy with some settings changed. Raises WrongUse for a name that is none."""
-        unknown = changes.keys() - _SETTING_NAMES
-        if unknown:
-            raise WrongUse(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_SETTING_NAMES))}")
-        values = {name: getattr(self, name) for name in _SETTING_NAMES} | changes
-        values["effect"] = _effect(values["effect"])
-        if isinstance(values["definite"], type):
-            values["definite"] = (values["definite"],)
-        if values["retry"] is None:
-            values["retry"] = NO_RETRY
-        if "effect" in changes and "timeout" not in changes and self.effect is Effect.ONCE:
-            values["timeout"] = None if self.timeout == ONCE_TIMEOUT_S else self.timeout
-        return Settings(**values)
-
-
-_SETTING_NAMES = frozenset(Settings.__dataclass_fields__)
-
-
-def _effect(value: Any) -> Effect:
-    try:
-        return Effect(value)
-    except ValueError:
-        raise WrongUse(f"effect={value!r}: must be 'pure', 'idempotent' or 'once'") from None
 
 
 class Definition(Generic[P, R]):
@@ -271,9 +198,24 @@ class Call(Coroutine[Any, Any, R_co]):
     """
 
     _outlast_call = True
-    __slots__ = ("args", "branch", "child_id", "definition", "future", "generator", "key", "kwargs", "ordinal", "place", "settings", "used")
+    __slots__ = (
+        "args",
+        "branch",
+        "child_id",
+        "definition",
+        "future",
+        "generator",
+        "key",
+        "kwargs",
+        "ordinal",
+        "place",
+        "settings",
+        "used",
+    )
 
-    def __init__(self, definition: Definition[..., Any], args: Any, kwargs: Any, settings: Settings, place: Any) -> None:
+    def __init__(
+        self, definition: Definition[..., Any], args: Any, kwargs: Any, settings: Settings, place: Any
+    ) -> None:
         self.definition = definition
         self.args: tuple[Any, ...] = args
         self.kwargs: dict[str, Any] = kwargs
@@ -325,7 +267,9 @@ class Call(Coroutine[Any, Any, R_co]):
     def result(self) -> R_co:
         """In a sync workflow: wait for the call's outcome and return it, or raise its error."""
         if type(self.place) is not InBody or not self.place.ops.blocking:
-            raise WrongUse(f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await {self.definition.name}(...)")
+            raise WrongUse(
+                f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await {self.definition.name}(...)"
+            )
         ops: Operations = self.place.ops
         result: R_co = ops.block(self.future if self.future is not None else self.start())
         return result
@@ -410,5 +354,3 @@ def _hints(fn: Any) -> dict[str, Any]:
         return inspect.get_annotations(fn, eval_str=True)
     except Exception:  # noqa: BLE001 - an annotation may be anything; it only helps decoding
         return {}
-
-

@@ -78,7 +78,17 @@ class InBody(Place):
 class InStep(Place):
     """In an attempt of a step."""
 
-    __slots__ = ("annotations", "attempt", "beat", "fence", "idempotency_key", "run_id", "step_id", "step_name", "workflow")
+    __slots__ = (
+        "annotations",
+        "attempt",
+        "beat",
+        "fence",
+        "idempotency_key",
+        "run_id",
+        "step_id",
+        "step_name",
+        "workflow",
+    )
 
     def __init__(
         self, run_id: str, workflow: str, step_id: str, step_name: str, attempt: int, idempotency_key: str, fence: int

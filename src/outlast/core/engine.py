@@ -32,14 +32,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from outlast.core.body import Body, Outcome
 from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import DecodingError, Diverged, LostRun, OutlastError, Spinning, StepError, Suspended
-from outlast.core.identity import Branch, child_run_id, derive, here, recorded_args
-from outlast.core.loop import RunLoop, RunTask, RunTimer
+from outlast.core.identity import child_run_id, derive, here, recorded_args
+from outlast.core.loop import RunLoop, RunTimer
+from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.transitions import Status
 
@@ -56,109 +57,12 @@ class Codec(Protocol):
     def decode_error(self, data: bytes) -> BaseException: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended: `value` when it succeeded, else `error`; `culprit` is the call whose uncaught error it is."""
-
-    status: Status
-    value: Any = None
-    error: BaseException | None = None
-    culprit: str = ""
-
-
-class CallFuture(asyncio.Future[Any]):
-    """What a body waits on for a call. Once a `once` attempt may have begun, a cancellation waits for its outcome."""
-
-    pending: Pending
-    deferred = False
-
-    def cancel(self, msg: Any = None) -> bool:
-        if self.done():
-            return False
-        if self.pending.intent is not None and not self.pending.engine.closed:
-            self.deferred = True
-            return True
-        self.pending.engine._withdraw(self.pending)
-        return super().cancel(msg)
-
-    def __await__(self) -> Any:
-        if not self.done():
-            self._asyncio_future_blocking = True
-            yield self
-        if self.deferred:
-            self.deferred = False  # the outcome is in the journal; here the cancellation takes its place
-            raise asyncio.CancelledError
-        return self.result()
-
-    def deliver_deferred(self) -> bool:
-        """Let a cancellation that waited take effect, now that the attempt has ended without an outcome."""
-        if not self.deferred:
-            return False
-        self.deferred = False
-        return self.cancel()
-
-
-class Pending:
-    """A call that was issued: what was asked, and all that is known of its attempts."""
-
-    __slots__ = (
-        "args", "attempts", "call", "cause", "effect", "engine", "future", "intent", "is_child", "key", "name",
-        "queued", "resolution", "withdrawn",
-    )  # fmt: skip
-
-    def __init__(self, engine: Engine, call: Call[Any], args: bytes, future: CallFuture) -> None:
-        self.engine = engine
-        self.call = call
-        self.key = call.key
-        self.name = call.definition.name
-        self.is_child = not call.is_step
-        self.effect = call.settings.effect
-        self.args = args
-        self.future = future
-        self.cause = engine.loop.seq
-        self.attempts: list[Record] = []
-        self.intent: Record | None = None  # of an attempt that has no outcome yet
-        self.resolution: Record | None = None
-        self.queued = False  # for `take_starts`
-        self.withdrawn = False  # nobody waits for it any more
-
-    @property
-    def done(self) -> bool:
-        return self.future.done()
-
-
-class Body(Protocol):
-    """What executes the workflow's code, a turn at a time."""
-
-    def begin(self, engine: Engine) -> None:
-        """Prepare the first turn."""
-        ...
-
-    def turn(self) -> bool:
-        """Let the code run until it waits. True: it does now. False: `engine.turned()` will be called."""
-        ...
-
-    def finished(self) -> Outcome | None:
-        """Return how the body ended, once nothing of it runs any more."""
-        ...
-
-    def cancel(self) -> None:
-        """Deliver a cancellation to the body."""
-        ...
-
-    def spins(self) -> bool:
-        """Tell whether the last turn was ended by the limit, with more to do."""
-        ...
-
-    def stop(self) -> None:
-        """End the code from outside."""
-        ...
-
-
 class Engine:
     """The state machine of one run. See the theory of operation at the top of this file."""
 
-    def __init__(self, row: RunRow, records: Sequence[Record], codec: Codec, body: Body, *, blocking: bool = False) -> None:
+    def __init__(
+        self, row: RunRow, records: Sequence[Record], codec: Codec, body: Body, *, blocking: bool = False
+    ) -> None:
         self.row = row
         self.run_id = row.id
         self.workflow = row.workflow
@@ -226,22 +130,20 @@ class Engine:
         """Return the timer that is due first."""
         return self.loop.next_timer() if self.live else None
 
-    def note(self, kind: Kind, key: str, at: float, **fields: Any) -> Record:
-        """Make a record that the body never sees, and queue it to be sent."""
-        self.last_seq += 1
-        self.last_at = at = max(at, self.last_at)
-        record = Record(seq=self.last_seq, kind=kind, key=key, at=at, **fields)
+    def event(self, kind: Kind, now: float, **fields: Any) -> Record:
+        """Make the next record and queue it to be sent; an event is then given to the body by `deliver`."""
+        self.last_seq = seq = self.last_seq + 1
+        self.last_at = at = max(now, self.last_at)
+        record = Record(seq=seq, kind=kind, at=at, **fields)
         self.unsent.append(record)
         return record
 
-    def deliver(
-        self, kind: Kind, key: str, at: float, *, live_value: Any = None, live_error: BaseException | None = None, **fields: Any
-    ) -> Record:
-        """Record an event and give it to the body. `live_value` or `live_error` is what the record's `value` decodes to."""
-        record = self.note(kind, key, at, **fields)
-        self._events.append((record, live_value, live_error))
+    note = event  # a record that the body never sees needs no delivery
+
+    def deliver(self, event: Record, value: Any = None, error: BaseException | None = None) -> None:
+        """Give an event to the body. `value` or `error` is what its record decodes to."""
+        self._events.append((event, value, error))
         self._pump()
-        return record
 
     def stop(self) -> None:
         """Shut all operations, then end the body's code from outside."""
@@ -331,7 +233,9 @@ class Engine:
         if pending is None or pending.done or (pending.withdrawn and record.kind in EVENTS):
             raise self._diverged(record, "the code makes no such call at this point")
         if pending.is_child != (record.kind is Kind.CHILD) and record.kind is not Kind.LATE:
-            raise self._diverged(record, f"the code calls the {'workflow' if pending.is_child else 'step'} {pending.name} here")
+            raise self._diverged(
+                record, f"the code calls the {'workflow' if pending.is_child else 'step'} {pending.name} here"
+            )
         if record.args is not None and pending.call.settings.check_args and record.args != pending.args:
             raise self._diverged(record, f"the code calls it with other arguments: {_short(pending.args)}")
         return pending
@@ -353,7 +257,9 @@ class Engine:
         )
 
     def _mend(self) -> str:
-        return f"Bring the old code back, or guard the change with outlast.patched(), then: outlast resume {self.run_id}"
+        return (
+            f"Bring the old code back, or guard the change with outlast.patched(), then: outlast resume {self.run_id}"
+        )
 
     # -- events ----------------------------------------------------------------------
 
@@ -417,7 +323,11 @@ class Engine:
         if self.closed:
             raise Suspended(f"run {self.run_id} was stopped here; whatever it starts now has no effect")
         place = here.get()
-        if not (isinstance(place, InBody) and place.ops is self and (self.blocking or asyncio._get_running_loop() is self.loop)):
+        if not (
+            isinstance(place, InBody)
+            and place.ops is self
+            and (self.blocking or asyncio._get_running_loop() is self.loop)
+        ):
             raise LostRun(
                 f"an operation of run {self.run_id} was used outside of its workflow body (another thread, loop or context); "
                 "await it in the body, or move the work into a step"
@@ -448,7 +358,7 @@ class Engine:
         if answer is None:
             answer = not self._recorded
             if answer:
-                self.note(Kind.PATCH, key, self.loop.now, name="patched")
+                self.note(Kind.PATCH, self.loop.now, key=key, name="patched")
             self._patches[key] = answer
         return answer
 
@@ -472,59 +382,6 @@ class Engine:
                 todo += e.exceptions
             todo += [e.__cause__, e.__context__]
         return ""
-
-
-class AsyncBody:
-    """An `async def` body on the run's own loop."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._spins = False
-        self._ending = False
-
-    def begin(self, engine: Engine) -> None:
-        self.engine = engine
-        self._main = engine.loop.main(self._make(), engine, Branch("main"))
-
-    def turn(self) -> bool:
-        loop = self.engine.loop
-        drained = loop.drain()
-        if self._main.done() and not self._ending:
-            self._ending = True
-            for task in list(loop.unfinished()):
-                task.cancel()
-            for generator in loop.close_asyncgens():
-                loop.create_task(_aclose(generator), context=self._main.context)
-            drained = loop.drain()
-        self._spins = not drained
-        return True
-
-    def spins(self) -> bool:
-        return self._spins
-
-    def cancel(self) -> None:
-        self._main.cancel()
-
-    def finished(self) -> Outcome | None:
-        main = self._main
-        if not main.done() or self.engine.loop.unfinished():
-            return None
-        if main.cancelled():
-            if self.engine.cancel_asked:
-                return Outcome(Status.CANCELLED)
-            text = "the workflow raised CancelledError though nobody cancelled its run"
-            return Outcome(Status.FAILED, error=StepError(text, type_name="asyncio.exceptions:CancelledError", text=""))
-        error = main.exception()
-        if error is None:
-            return Outcome(Status.SUCCEEDED, value=main.result())
-        return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
-
-    def stop(self) -> None:
-        self.engine.loop.stop()
-
-
-async def _aclose(generator: Any) -> None:
-    await generator.aclose()
 
 
 def describe(record: Record) -> str:

@@ -110,7 +110,9 @@ def recorded_args(encoded: bytes) -> bytes:
 def check_run_id(id: Any) -> str:
     """Return the id when it can name a run. Raises WrongUse that says why it cannot."""
     if not isinstance(id, str):
-        raise WrongUse(f"a run id is a str, not {type(id).__name__} ({id!r}); convert it in one place, so it is spelled one way")
+        raise WrongUse(
+            f"a run id is a str, not {type(id).__name__} ({id!r}); convert it in one place, so it is spelled one way"
+        )
     if not id:
         raise WrongUse("a run id cannot be empty; leave `id` out to get a random one")
     if len(id) > MAX_ID_LENGTH:

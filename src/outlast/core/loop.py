@@ -175,12 +175,16 @@ class RunLoop(asyncio.AbstractEventLoop):
     def get_task_factory(self) -> Any:
         return None
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:  # type: ignore[override]
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:  # type: ignore[override]
         if threading.get_ident() != self._thread:
             raise LostRun(
                 "another thread tried to wake a workflow body, which replay could not repeat; "
@@ -188,15 +192,21 @@ class RunLoop(asyncio.AbstractEventLoop):
             )
         return self.call_soon(callback, *args, context=context)
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:  # type: ignore[override]
         return self.call_at(self.now + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:  # type: ignore[override]
         if math.isnan(when):
             raise ValueError("a timer's time is not a number (NaN)")
         place = here.get()
         if not isinstance(place, InBody):
-            raise LostRun("a timer was set in a context that has lost its run; do not replace the context in a workflow body")
+            raise LostRun(
+                "a timer was set in a context that has lost its run; do not replace the context in a workflow body"
+            )
         timer = RunTimer(when, callback, args, self, context)
         self._timer_count += 1
         timer.key = place.branch.timer()
@@ -212,13 +222,17 @@ class RunLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any) -> RunTask:  # type: ignore[override]
+    def create_task(
+        self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any
+    ) -> RunTask:  # type: ignore[override]
         context = contextvars.copy_context() if context is None else context.copy()
         place = context.get(here)
         if not isinstance(place, InBody):
             place = here.get()
             if not isinstance(place, InBody):
-                raise LostRun("a task was started in a context that has lost its run; do not replace the context in a workflow body")
+                raise LostRun(
+                    "a task was started in a context that has lost its run; do not replace the context in a workflow body"
+                )
         if not getattr(coro, "_outlast_call", False):  # a Call has its identity already and creates nothing
             branch = place.branch
             spawner = _spawner(sys._getframe(1))
@@ -268,7 +282,11 @@ class RunLoop(asyncio.AbstractEventLoop):
         pass
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        name = getattr(getattr(func, "args", (func,))[0] if hasattr(func, "args") and func.args else func, "__qualname__", repr(func))
+        name = getattr(
+            getattr(func, "args", (func,))[0] if hasattr(func, "args") and func.args else func,
+            "__qualname__",
+            repr(func),
+        )
         raise NotDeterministic(
             f"threads and executors cannot be used in a workflow body (asked to run {name}); "
             "put it in a step: a sync step runs in a thread by itself, `await fn.call(...)`, and so does `await outlast.call(fn, ...)`"

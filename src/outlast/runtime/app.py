@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from outlast.codec import Codec, JsonCodec
-from outlast.core.definitions import Call, DidNotHappen, Happened
+from outlast.core.definitions import Call
 from outlast.core.errors import EncodingError, OutlastError, RunConflict, RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
+from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
@@ -119,7 +120,9 @@ class App:
         except RuntimeError:
             pass
         else:
-            raise WrongUse("app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and await app.start(...)")
+            raise WrongUse(
+                "app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and await app.start(...)"
+            )
 
         async def main() -> R:
             async with self:
@@ -167,7 +170,11 @@ class App:
 
     def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
         if not isinstance(call, Call):
-            hint = f"; call the workflow: app.start({call.name}(...))" if isinstance(getattr(call, "name", None), str) else ""
+            hint = (
+                f"; call the workflow: app.start({call.name}(...))"
+                if isinstance(getattr(call, "name", None), str)
+                else ""
+            )
             raise WrongUse(f"app.start takes the call of a workflow or step, not {call!r}{hint}")
         run_id = check_run_id(id) if id is not None else secrets.token_hex(8)
         definition = call.definition
@@ -180,7 +187,9 @@ class App:
         try:
             data = self.codec.encode([list(call.args), call.kwargs])
         except EncodingError as error:
-            raise type(error)(f"run {run_id} of {definition.name} was not started: an argument cannot be stored: {error}") from None
+            raise type(error)(
+                f"run {run_id} of {definition.name} was not started: an argument cannot be stored: {error}"
+            ) from None
         registry.register(definition)
         return RunRow(
             pk=0, id=run_id, incarnation=secrets.token_hex(16), workflow=definition.name, definition=definition.definition,
@@ -217,7 +226,15 @@ class App:
         """Take a failed, cancelled or stuck run up again. See `outlast resume --help`. Raises NotResumable, RunNotFound."""
         return await mending.resume(self, id)
 
-    async def resolve(self, id: str, step: str, decision: Happened | DidNotHappen | BaseException | str, *, attempt: int | None = None, by: str = "") -> None:
+    async def resolve(
+        self,
+        id: str,
+        step: str,
+        decision: Happened | DidNotHappen | BaseException | str,
+        *,
+        attempt: int | None = None,
+        by: str = "",
+    ) -> None:
         """Decide an attempt in doubt: `Happened(value)`, `DidNotHappen()` or `"fail"`, for the attempt shown and no other.
 
         `step` is its identity (`main/charge#1`), or its name where only one is in doubt. Raises NotResumable, RunNotFound.

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from outlast.core.effects import InStep
-from outlast.core.engine import Pending
 from outlast.core.errors import StepError, StepTimeout, Suspended
 from outlast.core.identity import here
+from outlast.core.pending import Pending
 
 Report = Callable[["Attempt", Any, BaseException | None], None]
 
@@ -23,9 +23,24 @@ class Attempt:
     `quiet` says that its code no longer runs, so that it can send nothing more.
     """
 
-    __slots__ = ("_abandoned", "_report", "_task", "_thread", "_timer", "due", "number", "on_quiet", "pending", "place", "quiet", "started")
+    __slots__ = (
+        "_abandoned",
+        "_report",
+        "_task",
+        "_thread",
+        "_timer",
+        "due",
+        "number",
+        "on_quiet",
+        "pending",
+        "place",
+        "quiet",
+        "started",
+    )
 
-    def __init__(self, pending: Pending, number: int, place: InStep, started: float, timeout: float | None, report: Report) -> None:
+    def __init__(
+        self, pending: Pending, number: int, place: InStep, started: float, timeout: float | None, report: Report
+    ) -> None:
         self.pending = pending
         self.number = number
         self.place = place
@@ -82,14 +97,26 @@ class Attempt:
                 async with asyncio.timeout(self.due) as limit:
                     value = await call.definition.fn(*call.args, **call.kwargs)
         except asyncio.CancelledError as cancelled:
-            error = cancelled if self._abandoned else StepError(
-                f"{self._name()} cancelled itself", type_name="asyncio.exceptions:CancelledError", text=str(cancelled)
+            error = (
+                cancelled
+                if self._abandoned
+                else StepError(
+                    f"{self._name()} cancelled itself",
+                    type_name="asyncio.exceptions:CancelledError",
+                    text=str(cancelled),
+                )
             )
         except (KeyboardInterrupt, SystemExit):
-            self._finish(None, StepError(f"{self._name()} asked the process to exit", type_name="builtins:SystemExit", text=""))
+            self._finish(
+                None, StepError(f"{self._name()} asked the process to exit", type_name="builtins:SystemExit", text="")
+            )
             raise
         except BaseException as raised:  # noqa: BLE001 - whatever a step raises is its outcome
-            error = self._timed_out() if isinstance(raised, TimeoutError) and self.due is not None and limit.expired() else raised
+            error = (
+                self._timed_out()
+                if isinstance(raised, TimeoutError) and self.due is not None and limit.expired()
+                else raised
+            )
         self._finish(value, error)
 
     # -- in a thread -----------------------------------------------------------------
@@ -106,7 +133,9 @@ class Attempt:
             return
         error = done.exception()
         if isinstance(error, (asyncio.CancelledError, Suspended)) and not self._abandoned:
-            error = StepError(f"{self._name()} cancelled itself", type_name="asyncio.exceptions:CancelledError", text=str(error))
+            error = StepError(
+                f"{self._name()} cancelled itself", type_name="asyncio.exceptions:CancelledError", text=str(error)
+            )
         self._finish(None if error is not None else done.result(), error)
 
     def _thread_timeout(self) -> None:
@@ -130,4 +159,6 @@ class Attempt:
         return f"step {self.place.step_id} of run {self.place.run_id}"
 
     def _timed_out(self) -> StepTimeout:
-        return StepTimeout(f"{self._name()}: attempt {self.number} ran longer than its timeout of {self.pending.call.settings.timeout} s")
+        return StepTimeout(
+            f"{self._name()}: attempt {self.number} ran longer than its timeout of {self.pending.call.settings.timeout} s"
+        )

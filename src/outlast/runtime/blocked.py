@@ -22,5 +22,3 @@ def where_is(thread: int) -> str:
             return f"step {owner.place.step_id} of run {owner.place.run_id}, at {line}"
         at = at.f_back  # type: ignore[assignment]
     return f"{line}; if this is a workflow body, move slow work into a step"
-
-

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.core.engine import Pending
 from outlast.core.errors import RunConflict, StoreError
 from outlast.core.identity import derive
+from outlast.core.pending import Pending
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.protocol import Answer, Cancel, Conflict, Started, StartRun
@@ -45,13 +45,13 @@ def start_child(execution: Execution, pending: Pending) -> None:
             if answer.created:
                 worker.begin_started(answer.run)
             elif answer.run.status in ENDED:
-                execution.calmly(lambda: _already_ended(execution, pending, answer.run))
+                execution.calmly(_already_ended, execution, pending, answer.run)
         elif isinstance(answer, (Started, Conflict)):
             error = RunConflict(
                 f"run {row.id} wants to start child {child.id!r}, but that id belongs to another run "
                 f"({answer.run.workflow}, {answer.run.status.value}); give the child another id"
             )
-            execution.calmly(lambda: execution.child_over(pending.key, False, worker.codec.encode_error(error)))
+            execution.calmly(execution.child_over, pending.key, False, worker.codec.encode_error(error))
         else:
             worker.lost_run(execution, answer)
 
@@ -68,4 +68,4 @@ def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> Non
 def cancel_child(execution: Execution, pending: Pending) -> None:
     """The parent no longer waits for this child: ask it to end."""
     verb = Cancel(id=execution.engine.child_id(pending.call), by=f"run {execution.row.id}")
-    execution.after_commit(lambda: execution.worker.writer.submit(verb, lambda _: execution.worker.look_for_work()))
+    execution.after_commit(execution.worker.writer.submit, verb, lambda _: execution.worker.look_for_work())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from outlast.core.definitions import SETTLE_S, AsyncStep, Settings, Step, SyncStep, Workflow, _is_async
+from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow, _is_async
 from outlast.core.retry import NO_RETRY, Retry
+from outlast.core.settings import SETTLE_S, Settings
 from outlast.runtime.registry import register
 
 P = ParamSpec("P")
@@ -105,5 +106,3 @@ def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
         return made
 
     return decorate if fn is None else decorate(fn)
-
-

@@ -16,17 +16,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from outlast.core.definitions import DidNotHappen, Happened, Unknown
 from outlast.core.effects import InStep
-from outlast.core.engine import Pending
 from outlast.core.errors import InDoubt, OutlastError
 from outlast.core.identity import derive, here
+from outlast.core.pending import Pending
 from outlast.core.records import Record, WorkerState
+from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.core.transitions import Reason
 
 if TYPE_CHECKING:
     from outlast.runtime.attempts import Attempt
     from outlast.runtime.execution import Execution
+    from outlast.runtime.steps import Steps
 
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_TRIES = 5
@@ -38,9 +39,17 @@ class Doubt:
     """One attempt in doubt. Made when the doubt arises; removes itself from its execution when it is settled."""
 
     def __init__(
-        self, execution: Execution, pending: Pending, *, recovered: bool = False, attempt: Attempt | None = None, error: BaseException | None = None
+        self,
+        steps: Steps,
+        execution: Execution,
+        pending: Pending,
+        *,
+        recovered: bool = False,
+        attempt: Attempt | None = None,
+        error: BaseException | None = None,
     ) -> None:
         assert pending.intent is not None
+        self.steps = steps
         self.execution = execution
         self.pending = pending
         self.intent: Record = pending.intent
@@ -53,12 +62,16 @@ class Doubt:
         self._tries = 0
         self._task: asyncio.Task[None] | None = None
         worker = execution.worker
-        why = "its worker ended before its outcome was recorded" if error is None else f"it ended with {type(error).__name__}: {error}"
+        why = (
+            "its worker ended before its outcome was recorded"
+            if error is None
+            else f"it ended with {type(error).__name__}: {error}"
+        )
         worker.notices("step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why)
         self._why = why
         self._ended = worker.now()
         if pending.resolution is not None:
-            execution.worker.loop.call_soon(lambda: execution.calmly(self._decided))
+            execution.worker.loop.call_soon(execution.calmly, self._decided)
             self.asking = True
         else:
             self._look()
@@ -71,7 +84,7 @@ class Doubt:
     # -- asking ------------------------------------------------------------------------
 
     def _look(self) -> None:
-        if self.execution.closed or self.execution.doubts.get(self.pending.key, self) is not self:
+        if self.execution.closed or self.steps.doubts.get(self.pending.key, self) is not self:
             return
         self.due = None
         self.asking = True
@@ -97,9 +110,11 @@ class Doubt:
                 self._again(now + LOOK_AGAIN_S if believable is None else believable, waits_for)
                 return
             if not isinstance(verdict, (Happened, DidNotHappen, Unknown)):
-                self._why = f"{self._why}; its confirm answered {verdict!r}, not Happened(value), DidNotHappen() or Unknown()"
+                self._why = (
+                    f"{self._why}; its confirm answered {verdict!r}, not Happened(value), DidNotHappen() or Unknown()"
+                )
                 verdict = Unknown()
-        self.execution.calmly(lambda: self._settle(verdict))
+        self.execution.calmly(self._settle, verdict)
 
     async def _confirm(self) -> Any:
         pending, row = self.pending, self.execution.row
@@ -117,7 +132,9 @@ class Doubt:
         settle = self.pending.call.settings.settle
         settling = f"{settle:g} s to pass since the attempt could last send anything"
         if self._attempt is not None:
-            return (self._ended + settle, settling) if self._attempt.quiet else (None, "the thread of the attempt to end")
+            return (
+                (self._ended + settle, settling) if self._attempt.quiet else (None, "the thread of the attempt to end")
+            )
         worker = self.execution.worker
         rows = await worker.read(worker.store.workers)
         row = next((r for r in rows if r.id == self.intent.worker), None)
@@ -163,47 +180,53 @@ class Doubt:
             )
             execution.settle_down()
             return
-        execution.doubts.pop(pending.key, None)
+        self.steps.doubts.pop(pending.key, None)
         if isinstance(verdict, Happened):
             self._happened(verdict.value, "confirmed: happened")
             return
         crashed = sum(1 for a in pending.attempts if a.note.endswith("did not happen")) + 1
         if self.recovered and crashed >= MAX_CRASHED_ATTEMPTS:
-            execution.stick(Reason.CRASH_LOOP, f"step {pending.key}: {crashed} attempts in a row ended with the death of their worker")
+            execution.stick(
+                Reason.CRASH_LOOP,
+                f"step {pending.key}: {crashed} attempts in a row ended with the death of their worker",
+            )
             execution.settle_down()
             return
-        execution.failed_attempt(pending, intent.attempt, intent.at, self._error, 0.0, "confirmed: did not happen")
+        self.steps.failed(pending, intent.attempt, intent.at, self._error, 0.0, "confirmed: did not happen")
 
     def _decided(self) -> None:
         """Carry out a person's decision, which stands in the journal."""
         resolution, execution, pending = self.pending.resolution, self.execution, self.pending
         assert resolution is not None
         self.asking = False
-        execution.doubts.pop(pending.key, None)
+        self.steps.doubts.pop(pending.key, None)
         if resolution.note == "happened":
             codec = execution.worker.codec
             data = resolution.value or b"null"
             try:
                 value = codec.decode(data, pending.call.definition.returns)
             except OutlastError as refused:
-                execution.stick(Reason.UNDECODABLE, f"the value decided for step {pending.key} of run {execution.row.id}: {refused}")
+                execution.stick(
+                    Reason.UNDECODABLE, f"the value decided for step {pending.key} of run {execution.row.id}: {refused}"
+                )
                 execution.settle_down()
                 return
-            execution.record_outcome(pending, self.intent.attempt, self.intent.at, data, value, None, note="decided: happened")
+            self.steps.outcome(
+                pending, self.intent.attempt, self.intent.at, data, value, None, note="decided: happened"
+            )
         elif resolution.note == "fail":
-            error = InDoubt(f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a person decided that it failed")
-            execution.record_outcome(pending, self.intent.attempt, self.intent.at, b"", None, error, note="decided: fail")
+            error = InDoubt(
+                f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a person decided that it failed"
+            )
+            self.steps.outcome(pending, self.intent.attempt, self.intent.at, b"", None, error, note="decided: fail")
         else:
-            execution.failed_attempt(pending, self.intent.attempt, self.intent.at, None, 0.0, "decided: did not happen")
+            self.steps.failed(pending, self.intent.attempt, self.intent.at, None, 0.0, "decided: did not happen")
 
     def _happened(self, value: Any, note: str) -> None:
-        execution, pending = self.execution, self.pending
-        codec = execution.worker.codec
         error: BaseException | None = None
         data, live = b"null", None
         try:
-            data = codec.encode(value)
-            live = codec.decode(data, pending.call.definition.returns)
-        except Exception as refused:  # noqa: BLE001 - recorded as the step's error
+            data, live = self.steps.stored(value, self.pending)
+        except OutlastError as refused:
             error = refused
-        execution.record_outcome(pending, self.intent.attempt, self.intent.at, data, live, error, note=note)
+        self.steps.outcome(self.pending, self.intent.attempt, self.intent.at, data, live, error, note=note)

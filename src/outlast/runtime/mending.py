@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from outlast.core.definitions import DidNotHappen, Happened
 from outlast.core.errors import NotResumable, RunConflict, StoreUnavailable, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
+from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Conflict, Done, ForkRun, Loaded, Refused, Resolve, Resume, Started
@@ -48,7 +48,9 @@ async def resume(app: App, id: str) -> Run[Any]:
         loaded = await _load(app, id)
         run = loaded.run
         if run.status is Status.STUCK and run.reason is Reason.IN_DOUBT:
-            raise NotResumable(f"run {id} waits for a decision on an attempt in doubt; use: outlast resolve. {run.detail}")
+            raise NotResumable(
+                f"run {id} waits for a decision on an attempt in doubt; use: outlast resolve. {run.detail}"
+            )
         if run.status not in (Status.FAILED, Status.CANCELLED, Status.STUCK):
             raise NotResumable(f"run {id} is {run.status.value}; only failed, cancelled and stuck runs can be resumed")
         drop = () if run.status is Status.STUCK else _what_to_drop(run, loaded.records)
@@ -66,7 +68,10 @@ def _what_to_drop(run: RunRow, records: tuple[Record, ...]) -> tuple[int, ...]:
     if run.status is Status.CANCELLED:
         cause = next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
     else:
-        cause = next((r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD) and not r.ok and r.key == run.culprit), None)
+        cause = next(
+            (r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD) and not r.ok and r.key == run.culprit),
+            None,
+        )
     if cause is None:
         return ()
     after = [r for r in records if r.seq > cause.seq and r.cause >= cause.seq]
@@ -77,7 +82,11 @@ def _what_to_drop(run: RunRow, records: tuple[Record, ...]) -> tuple[int, ...]:
             f"run {run.id} {what}, and went on to record {effects[0].kind.value} {effects[0].key} ({effects[0].effect}) after that; resuming would "
             f"leave an effect that the new course knows nothing of. Start a new course instead: outlast fork {run.id} '{cause.key or effects[0].key}'"
         )
-    attempts = [r for r in records if r.key == cause.key and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.seq < cause.seq]
+    attempts = [
+        r
+        for r in records
+        if r.key == cause.key and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.seq < cause.seq
+    ]
     dropped = {cause.seq, *(r.seq for r in after)}
     if cause.effect != Effect.ONCE.value:
         dropped |= {r.seq for r in attempts}  # it gets all its attempts anew
@@ -95,10 +104,14 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
     found = [r for r in open_intents if r.key == step] or [r for r in open_intents if r.name == step]
     if len(found) != 1:
         names = ", ".join(f"'{r.key}' (attempt {r.attempt})" for r in open_intents) or "none"
-        raise NotResumable(f"run {id} ({run.status.value}) has {'no' if not found else 'more than one'} step {step!r} in doubt; in doubt: {names}")
+        raise NotResumable(
+            f"run {id} ({run.status.value}) has {'no' if not found else 'more than one'} step {step!r} in doubt; in doubt: {names}"
+        )
     intent = found[0]
     if attempt is not None and attempt != intent.attempt:
-        raise NotResumable(f"run {id}: attempt {attempt} of step {intent.key} is not in doubt; attempt {intent.attempt} is. A decision holds for its attempt only")
+        raise NotResumable(
+            f"run {id}: attempt {attempt} of step {intent.key} is not in doubt; attempt {intent.attempt} is. A decision holds for its attempt only"
+        )
     word, value = "fail", None
     if isinstance(decision, Happened):
         word, value = "happened", app.codec.encode(decision.value)
@@ -160,5 +173,7 @@ def _before(records: tuple[Record, ...], cut: int) -> set[int]:
     """Return the seqs below `cut` of events, patches, and the notes that belong to kept outcomes."""
     events = [r for r in records if r.seq < cut and (r.kind in EVENTS or r.kind in (Kind.PATCH, Kind.LATE))]
     done = {r.key for r in events}
-    notes = [r for r in records if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.key in done]
+    notes = [
+        r for r in records if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.key in done
+    ]
     return {r.seq for r in (*events, *notes)}

@@ -75,7 +75,7 @@ class Notices:
         for listener in self._listeners:
             try:
                 listener(notice)
-            except Exception:  # noqa: BLE001 - somebody else's listener
+            except Exception:
                 log.exception("a listener failed on %s", notice)
 
 

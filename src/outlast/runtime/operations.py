@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from outlast.core.definitions import AsyncStep, Call, Settings, Step, SyncStep, Workflow, _is_async
+from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow, _is_async
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.identity import here
+from outlast.core.settings import Settings
 from outlast.runtime.clock import SystemClock
 
 P = ParamSpec("P")
@@ -34,7 +35,9 @@ def _body(what: str) -> InBody:
         place.ops.check()
         return place
     if place is None and getattr(asyncio._get_running_loop(), "_outlast_run_loop", False):
-        raise LostRun(f"outlast.{what} was called in a context that has lost its run; do not replace the context in a workflow body")
+        raise LostRun(
+            f"outlast.{what} was called in a context that has lost its run; do not replace the context in a workflow body"
+        )
     where = "in a step" if isinstance(place, InStep) else "outside of any run"
     raise WrongUse(f"outlast.{what} belongs in a workflow, and was called {where}")
 
@@ -155,7 +158,9 @@ async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
     """In a workflow: start a child run and go on without waiting. It outlives the parent unless somebody waits for it and is cancelled."""
     place = _body("start()")
     if not isinstance(call, Call) or call.is_step:
-        raise WrongUse(f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to asyncio.create_task")
+        raise WrongUse(
+            f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to asyncio.create_task"
+        )
     if id is not None:
         call.child_id = id
     call.start()
@@ -184,7 +189,9 @@ def heartbeat() -> None:
     """Say that a long step is alive. Raises CancelledError when its outcome no longer matters (cancelled, timed out, run lost)."""
     place = _step("heartbeat()")
     if place.beat == -1.0:
-        raise asyncio.CancelledError(f"step {place.step_id} of run {place.run_id} was given up; its result will not be used")
+        raise asyncio.CancelledError(
+            f"step {place.step_id} of run {place.run_id} was given up; its result will not be used"
+        )
     place.beat = _clock.wall()
 
 
@@ -209,7 +216,9 @@ class Current:
     def workflow(self) -> str | None:
         """The name of the run's workflow."""
         place = here.get()
-        return place.ops.workflow if isinstance(place, InBody) else place.workflow if isinstance(place, InStep) else None
+        return (
+            place.ops.workflow if isinstance(place, InBody) else place.workflow if isinstance(place, InStep) else None
+        )
 
     @property
     def step_id(self) -> str | None:

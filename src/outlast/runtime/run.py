@@ -191,7 +191,9 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
     if failed is not None and state != "done":
         failure = app.codec.decode_error(failed.value or b"")
         error = f"{type(failure).__name__}: {failure}"
-    kind = {Kind.INTENT: "step", Kind.ATTEMPT: "step", Kind.RESOLUTION: "step", Kind.LATE: "step"}.get(last.kind, last.kind.value)
+    kind = {Kind.INTENT: "step", Kind.ATTEMPT: "step", Kind.RESOLUTION: "step", Kind.LATE: "step"}.get(
+        last.kind, last.kind.value
+    )
     effect = next((r.effect for r in group if r.effect), "")
     return StepInfo(
         id=last.key, name=last.name or group[0].name, kind=kind, state=state, effect=effect, attempts=max(r.attempt for r in group),
@@ -205,5 +207,3 @@ def _shown(data: bytes | None, app: App) -> Any:
         return app.codec.decode(data or b"null")
     except Exception:  # noqa: BLE001 - a reading tool never fails on one value
         return (data or b"").decode("utf-8", "replace")
-
-

@@ -13,10 +13,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from outlast.core.body import Outcome
 from outlast.core.effects import InBody
-from outlast.core.engine import CallFuture, Engine, Outcome
+from outlast.core.engine import Engine
 from outlast.core.errors import NotDeterministic, StepError, Suspended
 from outlast.core.identity import Branch, here
+from outlast.core.pending import CallFuture
 from outlast.core.transitions import Status
 
 

@@ -44,7 +44,15 @@ class Told(Protocol):
 class Watcher:
     """See the top of this file."""
 
-    def __init__(self, store: Store, clock: SystemClock, told: Told, me: str, workflows: Callable[[], Sequence[str]], may_judge_after_s: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: SystemClock,
+        told: Told,
+        me: str,
+        workflows: Callable[[], Sequence[str]],
+        may_judge_after_s: float,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._told = told

@@ -16,7 +16,6 @@ import os
 import secrets
 import socket
 import sys
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +30,7 @@ from outlast.runtime.clock import SystemClock
 from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import LockFile
 from outlast.runtime.notices import Notices
+from outlast.runtime.places import Places
 from outlast.runtime.watcher import Watcher
 from outlast.runtime.writer import Lease, Writer
 from outlast.stores.protocol import (
@@ -81,13 +81,11 @@ class Worker:
         self._lock_folder = lock_folder
         self._lease_s = lease_s
         self._max_runs = max_runs
-        self._free_slots = max_steps
+        self.places = Places(max_steps, self._holds)
         self._max_crashes = max_crashes
         self._on_end = on_end
         self._lock: LockFile | None = None
         self._watcher: Watcher | None = None
-        self._waiting: deque[tuple[Execution, Callable[[], None]]] = deque()  # for a place among the steps in flight
-        self._held: list[tuple[Execution, Callable[[], None]]] = []  # until the lease holds again
         self._loading: set[int] = set()
         self._claiming = False
         self._claim_again = False
@@ -140,7 +138,11 @@ class Worker:
     async def stop(self) -> None:
         """Leave: what is still in hand is stopped from outside, and its runs go back to the queue."""
         self.draining = True
-        sending = [key for key, e in self.executions.items() if any(not a.quiet and not a.pending.call.definition.is_async for a in e.attempts.values())]
+        sending = [
+            key
+            for key, e in self.executions.items()
+            if any(not a.quiet and not a.pending.call.definition.is_async for a in e.steps.attempts.values())
+        ]
         for execution in list(self.executions.values()):
             execution.stop()
         self.executions.clear()
@@ -161,12 +163,7 @@ class Worker:
 
     def lease_renewed(self) -> None:
         """The lease holds again: what was held back may start."""
-        held, self._held = self._held, []
-        for execution, act in held:
-            execution.queued -= 1
-            if not execution.closed:
-                self.when_lease_holds(execution, act)
-        self._fill_slots()
+        self.places.lease_renewed()
 
     def lease_lost(self, why: str) -> None:
         """Another worker has taken over: stop everything from outside, and begin again as a new worker."""
@@ -174,8 +171,7 @@ class Worker:
         for execution in list(self.executions.values()):
             execution.stop()
         self.executions.clear()
-        self._waiting.clear()
-        self._held.clear()
+        self.places.clear()
         if self._lock is not None:
             self._lock.release()
         if self._watcher is not None:
@@ -184,45 +180,9 @@ class Worker:
         if not self.draining:
             self.loop.create_task(self._register())
 
-    @property
     def _holds(self) -> bool:
-        return self.writer.lease is not None and self.writer.lease.holds()
-
-    def when_lease_holds(self, execution: Execution, act: Callable[[], None]) -> None:
-        """Call `act` when the lease holds by this process's own clock: now, or when it has been renewed."""
-        if self._holds:
-            act()
-        else:
-            execution.queued += 1
-            self._held.append((execution, act))
-
-    # -- places for steps --------------------------------------------------------------
-
-    def when_slot(self, execution: Execution, act: Callable[[], None]) -> None:
-        """Call `act` with a place among the steps in flight taken for this run."""
-        if self._free_slots > 0 and not self._waiting and self._holds:
-            self._free_slots -= 1
-            execution.slots += 1
-            act()
-        else:
-            execution.queued += 1
-            self._waiting.append((execution, act))
-
-    def free_slot(self, execution: Execution) -> None:
-        """Give a place back."""
-        execution.slots -= 1
-        self._free_slots += 1
-        if self._waiting:
-            self._fill_slots()
-
-    def _fill_slots(self) -> None:
-        while self._waiting and self._free_slots > 0 and self._holds:
-            execution, act = self._waiting.popleft()
-            execution.queued -= 1
-            if not execution.closed:
-                self._free_slots -= 1
-                execution.slots += 1
-                act()
+        lease = self.writer.lease
+        return lease is not None and lease.holds()
 
     # -- time ----------------------------------------------------------------------------
 
@@ -230,9 +190,9 @@ class Worker:
         """Return the store's time."""
         return self.store.now()
 
-    def at(self, when: float, act: Callable[[], None]) -> asyncio.TimerHandle:
+    def at(self, when: float, act: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
         """Call `act` at this time of the store, or earlier: it looks itself whether it is time (clocks can be set)."""
-        return self.loop.call_later(min(max(0.0, when - self.store.now()), 30.0), act)
+        return self.loop.call_later(min(max(0.0, when - self.store.now()), 30.0), act, *args)
 
     async def read(self, function: Callable[..., Any], *args: Any) -> Any:
         """Read from the store in a thread."""
@@ -247,7 +207,7 @@ class Worker:
 
     def claims_for(self, row: RunRow) -> str | None:
         """Return this worker's id if it takes a run that is just being started, None to leave it to the queue."""
-        if self.room and self._holds and row.due is None and row.workflow in registry.names():
+        if self.room and self._holds() and row.due is None and row.workflow in registry.names():
             return self.id
         return None
 
@@ -258,7 +218,7 @@ class Worker:
             self._claim_again = True
             return
         limit = min(self.room, CLAIM_BATCH)
-        if not limit or not names or not self._holds:
+        if not limit or not names or not self._holds():
             return
         self._claiming = True
         self._claim_again = False
@@ -276,11 +236,6 @@ class Worker:
             self._watcher.look_due()
         self._check_empty()
 
-    def due_at(self, when: float) -> None:
-        """A run of this worker was parked until then."""
-        if self._watcher is not None:
-            self._watcher.look_due()
-
     def _load(self, row: RunRow) -> None:
         if row.pk in self.executions or row.pk in self._loading:
             return
@@ -295,7 +250,12 @@ class Worker:
                 self._later_reconcile()
                 return
             self._loading.discard(row.pk)
-            if loaded is not None and worker == self.id and loaded.run.claim == row.claim and loaded.run.owner == worker:
+            if (
+                loaded is not None
+                and worker == self.id
+                and loaded.run.claim == row.claim
+                and loaded.run.owner == worker
+            ):
                 self._begin(loaded.run, loaded)
             self._check_empty()
 
@@ -359,6 +319,8 @@ class Worker:
         execution.stop()
         if self.executions.get(execution.row.pk) is execution:
             del self.executions[execution.row.pk]
+        if self._watcher is not None:
+            self._watcher.look_due()
         self._check_empty()
         if self._claim_again or self.room == 1:
             self.look_for_work()
@@ -378,12 +340,12 @@ class Worker:
         if not pks:
             return
         if any(pk in self.executions for pk in pks):
-            self.loop.create_task(self._fetch_inbox())
+            self.fetch_inbox_soon()
         if any(pk not in self.executions for pk in pks):
             self.look_for_work()
 
-    def look_for(self, execution: Execution) -> None:
-        """Something has arrived for this run."""
+    def fetch_inbox_soon(self) -> None:
+        """Something may have arrived for a run in memory."""
         self.loop.create_task(self._fetch_inbox())
 
     async def _fetch_inbox(self) -> None:
@@ -411,7 +373,7 @@ class Worker:
     def still_runs(self, key: str, run: int) -> bool:
         """Tell whether an attempt of this step is under way here, in a thread that outlived its execution."""
         execution = self.executions.get(run)
-        return execution is not None and key in execution.attempts
+        return execution is not None and key in execution.steps.attempts
 
     def look_at_ends(self) -> None:
         """A run ended or got stuck: those who wait for it look again."""
@@ -437,7 +399,14 @@ class Worker:
         def done(answer: Answer | StoreError) -> None:
             self._judging.discard(dead)
             if isinstance(answer, TakenOver):
-                self.notices("worker.took_over", worker=self.id, dead=dead, evidence=evidence, runs=len(answer.runs), stuck=len(answer.stuck))
+                self.notices(
+                    "worker.took_over",
+                    worker=self.id,
+                    dead=dead,
+                    evidence=evidence,
+                    runs=len(answer.runs),
+                    stuck=len(answer.stuck),
+                )
                 self.look_for_work()
                 if answer.stuck:
                     self.look_at_ends()

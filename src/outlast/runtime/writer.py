@@ -172,7 +172,9 @@ class Writer:
             self._answer([(item[1], answer) for item, answer in zip(batch, answers, strict=True)])
             return
 
-    def _give_up(self, batch: list[tuple[Verb, Done, float | None]], error: StoreError, now: float) -> list[tuple[Verb, Done, float | None]]:
+    def _give_up(
+        self, batch: list[tuple[Verb, Done, float | None]], error: StoreError, now: float
+    ) -> list[tuple[Verb, Done, float | None]]:
         over = [item for item in batch if item[2] is not None and (now >= item[2] or isinstance(error, ReadOnlyStore))]
         if over:
             self._answer([(done, error) for _, done, _ in over])

@@ -1,0 +1,105 @@
+"""What executes a workflow's code, a turn at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from outlast.core.errors import StepError
+from outlast.core.identity import Branch
+from outlast.core.transitions import Status
+
+if TYPE_CHECKING:
+    from outlast.core.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: `value` when it succeeded, else `error`; `culprit` is the call whose uncaught error it is."""
+
+    status: Status
+    value: Any = None
+    error: BaseException | None = None
+    culprit: str = ""
+
+
+class Body(Protocol):
+    """What executes the workflow's code, a turn at a time."""
+
+    def begin(self, engine: Engine) -> None:
+        """Prepare the first turn."""
+        ...
+
+    def turn(self) -> bool:
+        """Let the code run until it waits. True: it does now. False: `engine.turned()` will be called."""
+        ...
+
+    def finished(self) -> Outcome | None:
+        """Return how the body ended, once nothing of it runs any more."""
+        ...
+
+    def cancel(self) -> None:
+        """Deliver a cancellation to the body."""
+        ...
+
+    def spins(self) -> bool:
+        """Tell whether the last turn was ended by the limit, with more to do."""
+        ...
+
+    def stop(self) -> None:
+        """End the code from outside."""
+        ...
+
+
+class AsyncBody:
+    """An `async def` body on the run's own loop."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._spins = False
+        self._ending = False
+
+    def begin(self, engine: Engine) -> None:
+        self.engine = engine
+        self._main = engine.loop.main(self._make(), engine, Branch("main"))
+
+    def turn(self) -> bool:
+        loop = self.engine.loop
+        drained = loop.drain()
+        if self._main.done() and not self._ending:
+            self._ending = True
+            for task in list(loop.unfinished()):
+                task.cancel()
+            for generator in loop.close_asyncgens():
+                loop.create_task(_aclose(generator), context=self._main.context)
+            drained = loop.drain()
+        self._spins = not drained
+        return True
+
+    def spins(self) -> bool:
+        return self._spins
+
+    def cancel(self) -> None:
+        self._main.cancel()
+
+    def finished(self) -> Outcome | None:
+        main = self._main
+        if not main.done() or self.engine.loop.unfinished():
+            return None
+        if main.cancelled():
+            if self.engine.cancel_asked:
+                return Outcome(Status.CANCELLED)
+            text = "the workflow raised CancelledError though nobody cancelled its run"
+            return Outcome(Status.FAILED, error=StepError(text, type_name="asyncio.exceptions:CancelledError", text=""))
+        error = main.exception()
+        if error is None:
+            return Outcome(Status.SUCCEEDED, value=main.result())
+        return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
+
+    def stop(self) -> None:
+        self.engine.loop.stop()
+
+
+async def _aclose(generator: Any) -> None:
+    await generator.aclose()

@@ -1,0 +1,73 @@
+"""A call that was issued and what a body waits on for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.definitions import Call
+from outlast.core.records import Record
+
+if TYPE_CHECKING:
+    from outlast.core.engine import Engine
+
+
+class CallFuture(asyncio.Future[Any]):
+    """What a body waits on for a call. Once a `once` attempt may have begun, a cancellation waits for its outcome."""
+
+    pending: Pending
+    deferred = False
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.done():
+            return False
+        if self.pending.intent is not None and not self.pending.engine.closed:
+            self.deferred = True
+            return True
+        self.pending.engine._withdraw(self.pending)
+        return super().cancel(msg)
+
+    def __await__(self) -> Any:
+        if not self.done():
+            self._asyncio_future_blocking = True
+            yield self
+        if self.deferred:
+            self.deferred = False  # the outcome is in the journal; here the cancellation takes its place
+            raise asyncio.CancelledError
+        return self.result()
+
+    def deliver_deferred(self) -> bool:
+        """Let a cancellation that waited take effect, now that the attempt has ended without an outcome."""
+        if not self.deferred:
+            return False
+        self.deferred = False
+        return self.cancel()
+
+
+class Pending:
+    """A call that was issued: what was asked, and all that is known of its attempts."""
+
+    __slots__ = (
+        "args", "attempts", "call", "cause", "effect", "engine", "future", "intent", "is_child", "key", "name",
+        "queued", "resolution", "withdrawn",
+    )  # fmt: skip
+
+    def __init__(self, engine: Engine, call: Call[Any], args: bytes, future: CallFuture) -> None:
+        self.engine = engine
+        self.call = call
+        self.key = call.key
+        self.name = call.definition.name
+        self.is_child = not call.is_step
+        self.effect = call.settings.effect
+        self.args = args
+        self.future = future
+        self.cause = engine.loop.seq
+        self.attempts: list[Record] = []
+        self.intent: Record | None = None  # of an attempt that has no outcome yet
+        self.resolution: Record | None = None
+        self.queued = False  # for `take_starts`
+        self.withdrawn = False  # nobody waits for it any more
+
+    @property
+    def done(self) -> bool:
+        return self.future.done()

@@ -1,0 +1,298 @@
+"""The steps of one run: from an issued call to an outcome in the journal.
+
+A call goes through the gate that its effect asks for, waits for its due time and for a place
+among the steps in flight, and is attempted. What an attempt came to is an outcome, a further attempt,
+or a doubt. This is the only code that starts a user's step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.core.effects import InStep
+from outlast.core.errors import OutlastError
+from outlast.core.identity import derive
+from outlast.core.pending import Pending
+from outlast.core.records import Effect, Kind, Record
+from outlast.runtime.attempts import Attempt
+from outlast.runtime.children import cancel_child, start_child
+from outlast.runtime.doubt import Doubt
+
+if TYPE_CHECKING:
+    from outlast.runtime.execution import Execution
+
+BACKLOG_RECORDS = 5_000
+"""No further `pure` step starts while this many records of a run wait for their commit."""
+
+
+class Steps:
+    """See the top of this file."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._run = execution
+        self._worker = execution.worker
+        self.attempts: dict[str, Attempt] = {}
+        self.doubts: dict[str, Doubt] = {}
+        self.retries: dict[str, float] = {}  # identity -> when its next attempt is due
+        self._backlog: deque[Pending] = deque()  # `pure` calls that wait for commits to catch up
+
+    # -- what the execution asks -----------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way that an event will follow."""
+        return bool(self.attempts or self._backlog) or any(doubt.asking for doubt in self.doubts.values())
+
+    def hold_up_the_end(self) -> bool:
+        """Whether the run cannot end yet: what still runs belongs in its journal."""
+        return bool(self.doubts) or any(attempt.holds_up for attempt in self.attempts.values())
+
+    def hold_back_timers(self) -> bool:
+        """After a takeover an attempt in doubt is settled before any timer fires."""
+        return any(doubt.recovered for doubt in self.doubts.values())
+
+    def committed(self) -> None:
+        """Commits have caught up a little."""
+        backlog, run = self._backlog, self._run
+        while backlog and run.engine.last_seq - run.committed < BACKLOG_RECORDS and not run.closed:
+            self._prepare(backlog.popleft())
+
+    def stop(self) -> None:
+        """Stop everything, recording nothing."""
+        attempts, self.attempts = self.attempts, {}
+        for attempt in attempts.values():
+            attempt.drop()
+        for doubt in self.doubts.values():
+            doubt.stop()
+        self._backlog.clear()
+        self.retries.clear()
+
+    # -- starting ----------------------------------------------------------------------
+
+    def start(self, pending: Pending) -> None:
+        """Bring a call on its way. Effects wait for the commit of all earlier records."""
+        run = self._run
+        if pending.intent is not None:
+            self.doubts[pending.key] = Doubt(self, run, pending, recovered=True)
+        elif pending.is_child:
+            run.after_commit(start_child, run, pending)
+        elif pending.effect is not Effect.PURE:
+            run.after_commit(self._prepare, pending)
+        elif run.engine.last_seq - run.committed >= BACKLOG_RECORDS:
+            self._backlog.append(pending)
+        else:
+            self._prepare(pending)
+
+    def _not_now(self, pending: Pending) -> bool:
+        run = self._run
+        return run.closed or run.leaving or pending.withdrawn or pending.future.done()
+
+    def _prepare(self, pending: Pending) -> None:
+        """Wait for the due time of the next attempt, and for a place among the steps in flight."""
+        if self._not_now(pending):
+            return
+        if pending.attempts:
+            due = pending.attempts[-1].due or 0.0
+            if due > self._worker.now():
+                self.retries[pending.key] = due
+                self._worker.at(due, self._retry, pending)
+                self._run.settle_down()
+                return
+        self._worker.places.take(self._run, self._attempt, pending)
+
+    def _retry(self, pending: Pending) -> None:
+        if self.retries.pop(pending.key, None) is not None:
+            self._prepare(pending)
+
+    def _attempt(self, pending: Pending) -> None:
+        """Begin the next attempt, a place being taken; for a `once` step its intent comes first."""
+        run = self._run
+        if run.engine.busy:
+            run.calmly(self._attempt, pending)
+            return
+        if self._not_now(pending):
+            self._worker.places.give_back(run)
+            return
+        number = pending.attempts[-1].attempt + 1 if pending.attempts else 1
+        timeout = pending.call.settings.timeout
+        if pending.effect is not Effect.ONCE:
+            self._begin(pending, number, timeout)
+            return
+        now = self._worker.now()
+        intent = run.engine.note(
+            Kind.INTENT,
+            now,
+            key=pending.key,
+            name=pending.name,
+            args=pending.args,
+            attempt=number,
+            effect=pending.effect,
+            due=now + (timeout or 0.0),
+            cause=pending.cause,
+            worker=self._worker.id,
+        )
+        pending.intent = intent
+        run.flush()
+        run.after_commit(self._worker.places.when_lease_holds, run, self._begin_once, pending, intent)
+
+    def _begin_once(self, pending: Pending, intent: Record) -> None:
+        if pending.intent is not intent:
+            self._worker.places.give_back(self._run)
+            return
+        left = (intent.due or 0.0) - self._worker.now()
+        if left > 0:
+            self._begin(pending, intent.attempt, left)
+        else:  # its commit took longer than the attempt may: nothing was sent, so this is no doubt
+            self._worker.places.give_back(self._run)
+            why = "not started: its time was over before its intent was committed"
+            self._run.calmly(self.failed, pending, intent.attempt, intent.at, None, 0.0, why)
+
+    def _begin(self, pending: Pending, number: int, timeout: float | None) -> None:
+        row, worker, key = self._run.row, self._worker, pending.key
+        token = derive(row.incarnation, "step", key)
+        place = InStep(row.id, row.workflow, key, pending.name, number, token, row.claim)
+        attempt = self.attempts[key] = Attempt(pending, number, place, worker.now(), timeout, self._ended)
+        if not worker.notices.quiet:
+            worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
+        attempt.begin(worker.loop, worker.pool)
+
+    def give_up(self, pending: Pending) -> None:
+        """The body no longer waits for this call."""
+        self.retries.pop(pending.key, None)
+        attempt = self.attempts.get(pending.key)
+        if attempt is not None:
+            attempt.abandon()
+        if pending.is_child:
+            cancel_child(self._run, pending)
+
+    # -- outcomes ------------------------------------------------------------------------
+
+    def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
+        """An attempt has ended."""
+        run = self._run
+        if self.attempts.get(attempt.pending.key) is attempt:
+            del self.attempts[attempt.pending.key]
+        if run.closed:
+            return
+        self._worker.places.give_back(run)
+        if run.engine.busy:
+            run.calmly(self._weigh, attempt, value, error)
+        else:
+            self._weigh(attempt, value, error)
+
+    def _weigh(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
+        """Make of an ended attempt an event, a further attempt, or a doubt."""
+        pending = attempt.pending
+        data, live = b"null", None
+        if error is None:
+            try:
+                data, live = self.stored(value, pending)
+            except OutlastError as refused:
+                what = f"step {pending.key} of run {self._run.row.id} returned what cannot be stored"
+                error = type(refused)(f"{what}: {refused}")
+        elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
+            self._run.after_turn()
+            return
+        elif self._goes_on(attempt, error):
+            return
+        self.outcome(pending, attempt.number, attempt.started, data, live, error, annotations=attempt.place.annotations)
+
+    def stored(self, value: Any, pending: Pending) -> tuple[bytes, Any]:
+        """Return a result as it is stored, and as it comes back from the store: what replay will see, the body sees now."""
+        codec = self._worker.codec
+        data = codec.encode(value)
+        return data, codec.decode(data, pending.call.definition.returns)
+
+    def _goes_on(self, attempt: Attempt, error: BaseException) -> bool:
+        """Deal with a failed attempt whose error is not its step's outcome; False when it is."""
+        pending, settings = attempt.pending, attempt.pending.call.settings
+        once = pending.effect is Effect.ONCE
+        if once and isinstance(error, settings.definite):
+            return False
+        if settings.retry.wants(error, pending.effect):
+            delay = settings.retry.next_delay(attempt.number, pending.key)
+            first = pending.attempts[0].started if pending.attempts else attempt.started
+            if pending.withdrawn or not settings.retry.allows(attempt.number, self._worker.now() + delay, first):
+                return False
+            self.failed(pending, attempt.number, attempt.started, error, delay, "")
+            return True
+        if once:
+            self.doubts[pending.key] = Doubt(self, self._run, pending, attempt=attempt, error=error)
+        return once
+
+    def failed(
+        self, pending: Pending, number: int, started: float, error: BaseException | None, delay: float, note: str
+    ) -> None:
+        """Record an attempt that ended without an outcome; the engine asks for the next."""
+        run, now = self._run, self._worker.now()
+        record = run.engine.event(
+            Kind.ATTEMPT,
+            now,
+            key=pending.key,
+            name=pending.name,
+            ok=False,
+            args=pending.args,
+            value=None if error is None else self._worker.codec.encode_error(error),
+            attempt=number,
+            effect=pending.effect,
+            started=started,
+            ended=now,
+            due=now + delay,
+            cause=pending.cause,
+            worker=self._worker.id,
+            note=note,
+        )
+        why = repr(error) if error is not None else note
+        self._worker.notices("step.failed", run=run.row.id, step=pending.key, attempt=number, error=why, retry_in=delay)
+        run.engine.deliver(record)
+        run.after_turn()
+
+    def outcome(
+        self,
+        pending: Pending,
+        number: int,
+        started: float,
+        data: bytes,
+        live: Any,
+        error: BaseException | None,
+        *,
+        note: str = "",
+        annotations: dict[str, Any] | None = None,
+    ) -> None:
+        """Record a step's outcome and give it to the body, if it still waits for it."""
+        run, worker = self._run, self._worker
+        engine, now = run.engine, worker.now()
+        if error is not None:
+            data = worker.codec.encode_error(error)
+            error = worker.codec.decode_error(data)
+        if annotations:
+            note = msgspec.json.encode(annotations, enc_hook=repr).decode()
+        late = pending.withdrawn or engine.outcome is not None
+        record = engine.event(
+            Kind.LATE if late else Kind.STEP,
+            now,
+            key=pending.key,
+            name=pending.name,
+            ok=error is None,
+            args=pending.args,
+            value=data,
+            attempt=number,
+            effect=pending.effect,
+            started=started,
+            ended=now,
+            cause=pending.cause,
+            worker=worker.id,
+            note=note,
+        )
+        if not worker.notices.quiet:
+            failure = repr(error) if error is not None else None
+            worker.notices("step.ended", run=run.row.id, step=pending.key, attempt=number, error=failure)
+        if late:
+            pending.intent = None
+        else:
+            engine.deliver(record, live, error)
+        run.after_turn()
