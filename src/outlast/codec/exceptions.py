@@ -10,11 +10,11 @@ What cannot be rebuilt comes back as `StepError`. So does every `BaseException` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Final
 
 from outlast.codec.classes import Kind, c_constructor, find_class, loose_reference
-from outlast.codec.instances import read_state, shape_of, untag_state, write_state
+from outlast.codec.instances import namespace_of, read_state, shape_of, untag_state, write_state
 from outlast.codec.pydantic_models import is_validation_error, tag_validation_error, untag_validation_error
 from outlast.codec.refusal import text_of, type_name
 from outlast.codec.tagging import Walk, tag, tagger, to_json, untag, untagger
@@ -27,10 +27,9 @@ _MOST_CAUSES: Final = 20
 _UNICODE: Final = ("encoding", "object", "start", "end", "reason")
 _LAYOUT: Final[dict[type, tuple[str, ...]]] = {
     AttributeError: ("name",),
-    BlockingIOError: ("characters_written",),
     ImportError: ("msg", "name", "path", "name_from"),
     NameError: ("name",),
-    OSError: ("errno", "strerror", "filename", "filename2"),
+    OSError: ("errno", "strerror", "filename", "filename2", "characters_written"),
     StopIteration: ("value",),
     SyntaxError: (*("msg", "filename", "lineno", "offset", "text", "print_file_and_line", "end_lineno", "end_offset"),),
     UnicodeDecodeError: _UNICODE,
@@ -70,13 +69,8 @@ def tag_exception(error: BaseException, walk: Walk, depth: int) -> object:
 def _body(error: BaseException, walk: Walk, depth: int) -> dict[str, object]:
     cls = type(error)
     members = _GROUP["exceptions"].__get__(error) if isinstance(error, BaseExceptionGroup) else ()
-    body: dict[str, object] = {
-        "text": _part(text_of_error(error), walk, depth),
-        "args": [
-            {"$members": type(arg) is tuple} if members and _holds(arg, members) else _part(arg, walk, depth + 1)
-            for arg in _BASE["args"].__get__(error)
-        ],
-    }
+    text = _part(text_of_error(error), walk, depth)
+    body: dict[str, object] = {"text": text, "args": _args(error, text, members, walk, depth + 1)}
     optional: dict[str, object] = {
         "layout": _parts(_read_layout(error), walk, depth + 1),
         "state": _parts(read_state(error, shape_of(cls)), walk, depth + 1),
@@ -93,6 +87,17 @@ def _body(error: BaseException, walk: Walk, depth: int) -> dict[str, object]:
     return body
 
 
+def _args(error: BaseException, text: object, members: Collection[BaseException], walk: Walk, depth: int) -> list[object]:
+    before = walk.replaced
+    args = [
+        {"$members": type(arg) is tuple} if members and _holds(arg, members) else _part(arg, walk, depth)
+        for arg in _BASE["args"].__get__(error)
+    ]
+    if walk.replaced > before and len(args) == 1 and type(error).__str__ is BaseException.__str__:
+        return [text]  # the text of such an error is that of its one argument; so it still is when it comes back
+    return args
+
+
 def _part(value: object, walk: Walk, depth: int) -> object:
     """Tag one part of an exception, or its text where that fails."""
     try:
@@ -101,6 +106,7 @@ def _part(value: object, walk: Walk, depth: int) -> object:
             return tagged
     except Exception:  # noqa: BLE001  # refused, or an object that fights being looked at
         pass
+    walk.replaced += 1
     text = value if type(value) is str else text_of(value)
     if walk.part_bytes and len(text) > walk.part_bytes // 6:  # six bytes are the longest escape of a character
         text = f"{text[: walk.part_bytes // 6]}… ({len(text)} characters, cut)"
@@ -111,7 +117,7 @@ def _parts(state: dict[str, Any], walk: Walk, depth: int) -> dict[str, object]:
     return {name: _part(item, walk, depth) for name, item in state.items()}
 
 
-def _holds(arg: object, members: Iterable[BaseException]) -> bool:
+def _holds(arg: object, members: Collection[BaseException]) -> bool:
     return type(arg) in (list, tuple) and [id(item) for item in arg] == [id(member) for member in members]  # type: ignore[attr-defined]
 
 
@@ -129,7 +135,7 @@ def _read_layout(error: BaseException) -> dict[str, Any]:
 
 
 def _notes(error: BaseException) -> list[Any]:
-    notes = getattr(error, "__notes__", None)
+    notes = namespace_of(error).get("__notes__")  # not by attribute: a class may have a `__getattr__`
     return notes if isinstance(notes, list) else []
 
 
@@ -164,10 +170,10 @@ def untag_exception(payload: list[Any], hint: object) -> BaseException:
     try:
         error = _rebuild(find_class(name, Kind.EXCEPTION, hint), body, text, hint)
         str(error)  # an attribute that its text needs may have become text itself
-    except Exception:  # noqa: BLE001  # any failure has one answer
+    except BaseException:  # noqa: BLE001  # any failure has one answer, and `__str__` is user code
         error = StepError(f"{name}: {text}", type_name=name, text=text)
     if notes:
-        error.__notes__ = notes
+        namespace_of(error)["__notes__"] = notes
     _link(error, untag(body.get("causes", []), hint))
     if body.get("alone"):
         _BASE["__suppress_context__"].__set__(error, True)
@@ -188,8 +194,7 @@ def _rebuild(cls: Any, body: dict[str, Any], text: str, hint: object) -> BaseExc
         error = maker.__new__(cls)
     if type(error) is not cls:
         raise DecodingError(f"{cls} cannot be made without its constructor")
-    if not is_validation_error(cls):
-        _BASE["args"].__set__(error, tuple(_untag_arg(arg, members, hint) for arg in body["args"]))
+    _BASE["args"].__set__(error, tuple(_untag_arg(arg, members, hint) for arg in body["args"]))
     for name, item in untag_state(body.get("layout", {}), hint).items():
         _write_layout(error, name, item)
     write_state(error, shape_of(cls), untag_state(body.get("state", {}), hint))

@@ -56,7 +56,7 @@ def shape_of(cls: type) -> Shape:
     derived = {"__orig_class__", "__notes__"}
     for base in cls.__mro__:
         is_python = bool(base.__flags__ & HEAP_TYPE)
-        for name, member in vars(base).items():
+        for name, member in list(vars(base).items()):  # a copy: pydantic completes classes when they are looked at
             if isinstance(member, _SLOT) and is_python:
                 slots.setdefault(name, member)
             elif isinstance(member, functools.cached_property):
@@ -167,6 +167,8 @@ def _untag_dataclass(payload: list[Any], hint: object) -> object:
     for field_name in missing_fields(cls, state):
         field = cls.__dataclass_fields__[field_name]
         if field.default is not dataclasses.MISSING:
+            if field_name not in shape_of(cls).slots:
+                continue  # the class has it as an attribute; the instance keeps the bytes it had
             default = field.default
         elif field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()

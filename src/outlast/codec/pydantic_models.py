@@ -6,12 +6,11 @@ change a value, fail under newer rules, or refuse what `model_construct` had let
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import Any, Final
 
-from outlast.codec.classes import Kind, find_class, per_class, reference
-from outlast.codec.instances import namespace_of, no_default, tag_state, untag_state
+from outlast.codec.classes import Kind, find_class, reference
+from outlast.codec.instances import namespace_of, no_default, shape_of, tag_state, untag_state
 from outlast.codec.tagging import FALLBACKS, Tagger, Walk, tagger, untagger
 from outlast.core.errors import DecodingError
 
@@ -23,7 +22,7 @@ def _tag_model(value: Any, walk: Walk, depth: int) -> object:
     """`[name, fields]`, and a third part with `set`, `extra` and `private` where they say something."""
     cls: Any = type(value)
     stored = namespace_of(value)
-    derived = _cached_properties(cls)
+    derived = shape_of(cls).derived
     fields = {name: stored[name] for name in cls.model_fields if name in stored}
     others = {name: item for name, item in sorted(stored.items()) if name not in fields and name not in derived}
     parts: list[object] = [reference(cls), tag_state({**fields, **others}, value, walk, depth + 2)]
@@ -38,17 +37,6 @@ def _tag_model(value: Any, walk: Walk, depth: int) -> object:
     if more:
         parts.append(more)
     return {"$pydantic": parts}
-
-
-@per_class
-def _cached_properties(cls: type) -> frozenset[str]:
-    return frozenset(
-        name
-        for base in cls.__mro__
-        for name, member in vars(base).items()
-        # under pydantic's computed_field the cached_property lies one level deeper
-        if isinstance(getattr(member, "wrapped_property", member), functools.cached_property)
-    )
 
 
 @untagger("$pydantic")
@@ -158,7 +146,8 @@ def untag_validation_error(payload: list[Any], text: object) -> BaseException:
             core.PydanticKnownError(kind, context or None)
         except (KeyError, TypeError, ValueError):  # the user's own kind of error
             kind = core.PydanticCustomError(kind, line["msg"], context)
-        lines.append({"type": kind, "loc": tuple(line["loc"]), "input": line["input"], "ctx": context})
+        detail = {"ctx": context} if context else {}
+        lines.append({"type": kind, "loc": tuple(line["loc"]), "input": line["input"], **detail})
     rebuilt: list[BaseException] = []
     for input_type in ("python", "json"):  # the error does not say which, and it changes some of the messages
         error: BaseException = core.ValidationError.from_exception_data(title, lines, input_type)

@@ -88,7 +88,13 @@ def _path(trail: list[tuple[str, int]]) -> str:
 
 
 _CODE: Final = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, type)
-_VIEWS: Final = (type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, memoryview)
+_VIEWS: Final[tuple[type, ...]] = (
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+    types.MappingProxyType,
+    memoryview,
+)
 
 
 def _advice(value: object) -> str:

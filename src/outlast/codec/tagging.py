@@ -39,16 +39,18 @@ class Walk:
     `text` is the type that passes without a look. Lone surrogates in a `str` are rare and only msgspec finds them for
     free; when it has, the value is walked again with `check_text`, and every string is looked at.
     `lenient` is for what exceptions carry: a part that cannot be stored becomes its text instead of a refusal.
-    `part_bytes`, if not 0, cuts each part of an exception to that size. `open_errors` are the exceptions being walked.
+    `replaced` counts those parts. `part_bytes`, if not 0, cuts each part of an exception to that size.
+    `open_errors` are the exceptions being walked.
     """
 
-    __slots__ = ("budget", "check_text", "lenient", "open_errors", "part_bytes", "text")
+    __slots__ = ("budget", "check_text", "lenient", "open_errors", "part_bytes", "replaced", "text")
 
     def __init__(self, max_bytes: int, *, check_text: bool = False, part_bytes: int = 0) -> None:
         self.budget = max_bytes // 2 + 1
         self.check_text = check_text
         self.text: type = _Never if check_text else str
         self.lenient = False
+        self.replaced = 0
         self.part_bytes = part_bytes
         self.open_errors: list[int] = []
 
@@ -118,6 +120,7 @@ def tag_by_class(value: object, walk: Walk, depth: int) -> object:
         return found(value, walk, depth)
     except Refused as refused:
         if walk.lenient and not refused.too_deep and not refused.too_large:
+            walk.replaced += 1
             return tag(text_of(value), walk, depth)
         raise
 

@@ -58,8 +58,10 @@ class WrappedCodec:
     def decode_error(self, data: bytes) -> BaseException:
         """Return the error in wrapped `data`, a `StepError` when it cannot be unwrapped; never raises."""
         try:
-            plain = self._unwrap(data) if data != _UNWRITABLE else b""
+            if data == _UNWRITABLE:
+                raise ValueError("it could not be wrapped when it was recorded; the worker's log says why")
+            plain = self._unwrap(data)
         except Exception as failure:  # noqa: BLE001  # the user's function
-            text = f"the codec's unwrap failed: {type(failure).__name__}: {failure}"
+            text = f"unwrapping failed: {type(failure).__name__}: {failure}"
             return StepError(f"the recorded error cannot be read: {text}", type_name="unknown", text=text)
         return self.inner.decode_error(plain)

@@ -25,6 +25,7 @@ from outlast.core.settings import Settings
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S", bound="Step[..., Any]")
 
 
 class Definition(Generic[P, R]):
@@ -40,7 +41,7 @@ class Definition(Generic[P, R]):
         if not self.name or any(c in self.name for c in "/#.[]!%") or not self.name.isprintable():
             raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % may be in it")
         self.is_async = _is_async(fn)
-        functools.update_wrapper(self, fn, updated=())
+        functools.update_wrapper(self, fn, updated=())  # type: ignore[arg-type]
         # Frameworks ask inspect and asyncio whether to await. Both look at the code's flags of anything
         # that has a function's attributes (Python 3.11 knows no other way), and at these marks.
         if self.is_async:
@@ -324,7 +325,7 @@ class Call(Coroutine[Any, Any, R_co]):
             )
 
 
-def _with_settings(definition: Any, changes: dict[str, Any]) -> Any:
+def _with_settings(definition: S, changes: dict[str, Any]) -> S:
     changed = copy.copy(definition)
     changed.settings = definition.settings.with_(**changes)
     return changed

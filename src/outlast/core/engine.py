@@ -69,7 +69,7 @@ class Engine:
         self.blocking = blocking
         self.codec = codec
         self.body = body
-        self.loop = RunLoop()
+        self.loop = RunLoop()  # type: ignore[abstract]  # what a loop may lack, it refuses by name
         self.loop.now = row.started or row.created
         self.closed = False
         self.busy = False

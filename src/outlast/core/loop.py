@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import heapq
 import math
 import sys
@@ -26,11 +27,13 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from types import CodeType, CoroutineType, FrameType
-from typing import Any
+from typing import Any, TypeVarTuple
 
 from outlast.core.effects import InBody
 from outlast.core.errors import LostRun, NotDeterministic
 from outlast.core.identity import Branch, here
+
+Ts = TypeVarTuple("Ts")
 
 CALLBACKS_PER_DRAIN = 10_000
 """A drain ends after this many callbacks even when more are ready, live and in replay alike."""
@@ -135,10 +138,10 @@ class RunLoop(asyncio.AbstractEventLoop):
         try:
             for task in reversed(self.tasks):
                 if not task.done():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    _drop(task.get_coro().close, task.context)  # type: ignore[union-attr]
+                    task._log_destroy_pending = False
+                    _drop(lambda task=task: task.get_coro().close(), task.context)  # type: ignore[misc]
             for generator, context in self._asyncgens.values():
-                _drop(lambda generator=generator: generator.aclose().send(None), context)
+                _drop(lambda generator=generator: generator.aclose().send(None), context)  # type: ignore[misc]
             self._asyncgens.clear()
         finally:
             events._set_running_loop(previous_loop)
@@ -176,15 +179,15 @@ class RunLoop(asyncio.AbstractEventLoop):
         return None
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:  # type: ignore[override]
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:  # type: ignore[override]
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
         if threading.get_ident() != self._thread:
             raise LostRun(
                 "another thread tried to wake a workflow body, which replay could not repeat; "
@@ -193,13 +196,13 @@ class RunLoop(asyncio.AbstractEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:  # type: ignore[override]
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:  # type: ignore[override]
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
         if math.isnan(when):
             raise ValueError("a timer's time is not a number (NaN)")
         place = here.get()
@@ -224,7 +227,7 @@ class RunLoop(asyncio.AbstractEventLoop):
 
     def create_task(
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any
-    ) -> RunTask:  # type: ignore[override]
+    ) -> RunTask:
         context = contextvars.copy_context() if context is None else context.copy()
         place = context.get(here)
         if not isinstance(place, InBody):
@@ -281,15 +284,12 @@ class RunLoop(asyncio.AbstractEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         pass
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        name = getattr(
-            getattr(func, "args", (func,))[0] if hasattr(func, "args") and func.args else func,
-            "__qualname__",
-            repr(func),
-        )
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], Any], *args: *Ts) -> Any:
+        wanted = func.args[0] if isinstance(func, functools.partial) and func.args else func  # asyncio.to_thread's
+        name = getattr(wanted, "__qualname__", repr(wanted))
         raise NotDeterministic(
-            f"threads and executors cannot be used in a workflow body (asked to run {name}); "
-            "put it in a step: a sync step runs in a thread by itself, `await fn.call(...)`, and so does `await outlast.call(fn, ...)`"
+            f"threads and executors cannot be used in a workflow body (asked to run {name}); put it in a step: "
+            "a sync step runs in a thread by itself, `await fn.call(...)`, and so does `await outlast.call(fn, ...)`"
         )
 
 
@@ -310,7 +310,6 @@ for _name in (
     "run_forever", "run_until_complete", "set_default_executor", "set_task_factory",
 ):  # fmt: skip
     setattr(RunLoop, _name, _refuse(_name))
-RunLoop.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 
 def _codes(function: Any) -> set[CodeType]:

@@ -15,7 +15,7 @@ from outlast.core.errors import EncodingError, OutlastError, RunConflict, RunEnd
 from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
-from outlast.core.transitions import ENDED, Status
+from outlast.core.transitions import Status
 from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.notices import Listener, Notices
@@ -71,7 +71,7 @@ class App:
     async def __aenter__(self) -> App:
         if self._store is not None:
             raise WrongUse("this App is open already; make another one for another `async with`")
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._store = await loop.run_in_executor(None, open_store, self.url, self.clock)
         self._pid = os.getpid()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="outlast-read")
@@ -120,6 +120,7 @@ class App:
         except RuntimeError:
             pass
         else:
+            call.take()
             raise WrongUse(
                 "app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and await app.start(...)"
             )
@@ -139,6 +140,19 @@ class App:
             raise WrongUse("this App was opened by the parent process; open a new App in the forked child")
         return self._store
 
+    def _check_loop(self) -> None:
+        """Say so when a coroutine of another event loop asks: it would wait for ever."""
+        self.store  # noqa: B018 - says so when the App is not open
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if getattr(loop, "_outlast_run_loop", False):
+                raise WrongUse(
+                    "an App cannot be used in a workflow body; use it in a step, or call the workflow to start a child run"
+                )
+            raise WrongUse(
+                "this App was opened in another event loop; open one here, or use outlast.sync from several threads"
+            )
+
     # -- clients ---------------------------------------------------------------------------
 
     async def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
@@ -148,7 +162,9 @@ class App:
         the same run. Raises RunConflict for an id that is taken by another call, EncodingError (with the path) for
         arguments that cannot be stored, WrongUse for what is not a Call or an id that cannot be one.
         """
-        self.store  # noqa: B018 - says so when the App is not open
+        if isinstance(call, Call):
+            call.take()  # whatever becomes of it here, it was not forgotten
+        self._check_loop()
         row = self._row_of(call, id)
         worker = self._worker
         verb = StartRun(run=row, claim_by=worker.claims_for(row) if worker is not None else None)
@@ -169,16 +185,9 @@ class App:
         return Run(self, answer.run, call.definition.returns)
 
     def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
-        if not isinstance(call, Call):
-            hint = (
-                f"; call the workflow: app.start({call.name}(...))"
-                if isinstance(getattr(call, "name", None), str)
-                else ""
-            )
-            raise WrongUse(f"app.start takes the call of a workflow or step, not {call!r}{hint}")
+        _check_call(call)
         run_id = check_run_id(id) if id is not None else secrets.token_hex(8)
         definition = call.definition
-        call.take()
         if definition.signature is not None:
             try:
                 definition.signature.bind(*call.args, **call.kwargs)
@@ -253,7 +262,7 @@ class App:
 
     async def ask(self, verb: Any) -> Answer:
         """Have a verb of a client committed, and return its answer. Raises StoreError."""
-        self.store  # noqa: B018 - says so when the App is closed
+        self._check_loop()
         answer = await self.writer.ask(verb, patience=CLIENT_PATIENCE_S)
         if isinstance(answer, Failed):
             raise StoreError(f"{self.url}: {answer.why}")
@@ -266,6 +275,7 @@ class App:
         return row
 
     async def _read(self, function: Callable[..., Any], *args: Any) -> Any:
+        self._check_loop()
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *args)
 
     def _wake(self, answer: Answer) -> None:
@@ -278,7 +288,8 @@ class App:
 
     async def _wait_for_end(self, row: RunRow) -> RunRow:
         """Return the run's row once it has ended or is stuck."""
-        if row.status in ENDED:
+        self._check_loop()
+        if row.status is Status.SUCCEEDED:  # the only end that nobody can take back
             return row
         waiter: asyncio.Future[RunRow] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(row.pk, []).append(waiter)
@@ -332,6 +343,13 @@ class App:
             if seen != change or idle >= 50:
                 change, idle = seen, 0
                 self._look_soon()
+
+
+def _check_call(call: object) -> None:
+    if not isinstance(call, Call):
+        name = getattr(call, "name", None)
+        hint = f"; call it: app.start({name}(...))" if isinstance(name, str) else ""
+        raise WrongUse(f"app.start takes the call of a workflow or step, not {call!r}{hint}")
 
 
 def _status(name: str) -> Status:

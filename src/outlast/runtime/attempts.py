@@ -88,8 +88,9 @@ class Attempt:
     # -- async ---------------------------------------------------------------------
 
     async def _run(self) -> None:
-        call = self.pending.call
-        value, error = None, None
+        call, value = self.pending.call, None
+        error: BaseException | None = None
+        limit: asyncio.Timeout | None = None
         try:
             if self.due is None:
                 value = await call.definition.fn(*call.args, **call.kwargs)
@@ -97,26 +98,12 @@ class Attempt:
                 async with asyncio.timeout(self.due) as limit:
                     value = await call.definition.fn(*call.args, **call.kwargs)
         except asyncio.CancelledError as cancelled:
-            error = (
-                cancelled
-                if self._abandoned
-                else StepError(
-                    f"{self._name()} cancelled itself",
-                    type_name="asyncio.exceptions:CancelledError",
-                    text=str(cancelled),
-                )
-            )
-        except (KeyboardInterrupt, SystemExit):
-            self._finish(
-                None, StepError(f"{self._name()} asked the process to exit", type_name="builtins:SystemExit", text="")
-            )
-            raise
+            error = cancelled if self._abandoned else self._said(cancelled, "cancelled itself")
+        except (KeyboardInterrupt, SystemExit) as asked:
+            error = self._said(asked, "asked the process to exit")  # which is not for one step to decide
         except BaseException as raised:  # noqa: BLE001 - whatever a step raises is its outcome
-            error = (
-                self._timed_out()
-                if isinstance(raised, TimeoutError) and self.due is not None and limit.expired()
-                else raised
-            )
+            late = isinstance(raised, TimeoutError) and limit is not None and limit.expired()
+            error = self._timed_out() if late else raised
         self._finish(value, error)
 
     # -- in a thread -----------------------------------------------------------------
@@ -133,9 +120,7 @@ class Attempt:
             return
         error = done.exception()
         if isinstance(error, (asyncio.CancelledError, Suspended)) and not self._abandoned:
-            error = StepError(
-                f"{self._name()} cancelled itself", type_name="asyncio.exceptions:CancelledError", text=str(error)
-            )
+            error = self._said(error, "cancelled itself")
         self._finish(None if error is not None else done.result(), error)
 
     def _thread_timeout(self) -> None:
@@ -157,6 +142,10 @@ class Attempt:
 
     def _name(self) -> str:
         return f"step {self.place.step_id} of run {self.place.run_id}"
+
+    def _said(self, error: BaseException, what: str) -> StepError:
+        kind = f"{type(error).__module__}:{type(error).__qualname__}"
+        return StepError(f"{self._name()} {what}", type_name=kind, text=str(error))
 
     def _timed_out(self) -> StepTimeout:
         return StepTimeout(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow, _is_async
-from outlast.core.retry import NO_RETRY, Retry
+from outlast.core.retry import Retry
 from outlast.core.settings import SETTLE_S, Settings
 from outlast.runtime.registry import register
 
@@ -16,7 +16,9 @@ R = TypeVar("R")
 
 class _StepDecorator(Protocol):
     @overload
-    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncStep[P, R]: ...
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncStep[P, R]: ...
 
     @overload
     def __call__(self, fn: Callable[P, R], /) -> SyncStep[P, R]: ...
@@ -31,7 +33,7 @@ class _WorkflowDecorator(Protocol):
 
 
 @overload
-def step(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncStep[P, R]: ...
+def step(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncStep[P, R]: ...  # type: ignore[overload-overlap]
 
 
 @overload
@@ -52,30 +54,26 @@ def step(
 ) -> _StepDecorator: ...
 
 
-def step(
-    fn: Any = None, /, *, name: str | None = None, effect: str = "idempotent", retry: Retry | None = None, timeout: float | None = None,
-    confirm: Callable[..., Any] | None = None, definite: Any = (), settle: float = SETTLE_S, check_args: bool = True,
-) -> Any:  # fmt: skip
+def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
     """Make a function a step: its result is journaled, and a finished step is never executed again.
 
-    `effect` says what it does to the world: `"pure"` (reads, model calls), `"idempotent"` (safe to repeat with the same
-    `outlast.idempotency_key()`; the default) or `"once"` (must not happen twice). `retry`: when a failed attempt is tried
-    again (a `Retry`; default: not). `timeout`: seconds an attempt may take (a `once` step has 60 by default).
-    `name`: its name in journals (default: the function's).
+    `effect` says what it does to the world: `"pure"` (reads, model calls), `"idempotent"` (safe to
+    repeat with the same `outlast.idempotency_key()`; the default) or `"once"` (must not happen
+    twice). `retry`: when a failed attempt is tried again (a `Retry`; default: not). `timeout`:
+    seconds an attempt may take (a `once` step has 60 by default). `name`: its name in journals
+    (default: the function's). `check_args=False`: arguments may differ on replay.
 
-    For `once` steps: `confirm(key, *args)` tells what became of an attempt in doubt (`Happened(value)`, `DidNotHappen()`,
-    `Unknown()`); `definite` lists errors that are an answer; `settle` is the seconds after which a "did not happen" is believed.
-    `check_args=False`: arguments may differ on replay.
+    For `once` steps: `confirm(key, *args)` tells what became of an attempt in doubt
+    (`Happened(value)`, `DidNotHappen()`, `Unknown()`); `definite` lists errors that are an answer;
+    `settle` is the seconds after which a "did not happen" is believed.
 
-    Raises WrongUse for settings that do not go together.
+    Raises WrongUse for settings that do not go together, or that do not exist.
     """
-    settings = Settings().with_(
-        effect=effect, retry=retry or NO_RETRY, timeout=timeout, confirm=confirm, definite=definite, settle=settle, check_args=check_args,
-    )  # fmt: skip
+    chosen = Settings().with_(**settings)
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
         kind = AsyncStep if _is_async(function) else SyncStep
-        made: Step[..., Any] = kind(function, name, settings)
+        made: Step[..., Any] = kind(function, name, chosen)
         register(made)
         return made
 
@@ -95,7 +93,9 @@ def workflow(*, name: str | None = None) -> _WorkflowDecorator: ...
 
 
 def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
-    """Make a function a workflow: its progress is durable. Its body must be deterministic; everything else goes in steps.
+    """Make a function a workflow: its progress is durable.
+
+    Its body must be deterministic; everything else goes in steps.
 
     `name`: its name in stores (default: the function's). Runs find their workflow by it, so keep it over renames.
     """

@@ -192,7 +192,8 @@ class Execution:
         engine, codec = self.engine, self.worker.codec
         pending = engine.calls.get(key)
         late = pending is None or pending.done or pending.withdrawn or engine.outcome is not None
-        live, error = None, None
+        live: Any = None
+        error: BaseException | None = None
         if pending is not None and not late:
             try:
                 if ok:

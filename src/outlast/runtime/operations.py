@@ -7,13 +7,13 @@ any run, `now`, `uuid4` and `random` are the plain ones.
 from __future__ import annotations
 
 import asyncio
-import datetime
+import datetime as dt
 import logging
 import random as _random
 import uuid as _uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow, _is_async
 from outlast.core.effects import InBody, InStep
@@ -22,7 +22,6 @@ from outlast.core.identity import here
 from outlast.core.settings import Settings
 from outlast.runtime.clock import SystemClock
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 _clock = SystemClock()
@@ -53,11 +52,11 @@ def _step(what: str) -> InStep:
 # -- in a workflow ----------------------------------------------------------------------
 
 
-def now() -> datetime.datetime:
+def now() -> dt.datetime:
     """Return the time in UTC; in a workflow it is the time of the last recorded event, so replay sees the same."""
     place = here.get()
     seconds = _body("now()").ops.now() if isinstance(place, InBody) else _clock.wall()
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
 def uuid4() -> _uuid.UUID:
@@ -126,14 +125,14 @@ def patched(key: str) -> bool:
     return _body(f"patched({key!r})").ops.patched(key)
 
 
-def call(fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call[Any]:
+def call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
     """Call a plain function as an `idempotent` step: `await outlast.call(fetch, url)`. A sync one runs in a thread."""
     if isinstance(fn, Step):
         return fn.call(*args, **kwargs)
     if isinstance(fn, Workflow):
-        return cast("Call[Any]", fn(*args, **kwargs))
+        return fn(*args, **kwargs)
     kind = AsyncStep if _is_async(fn) else SyncStep
-    made: Step[P, Any] = kind(fn, None, Settings())
+    made: Step[..., Any] = kind(fn, None, Settings())
     return made.call(*args, **kwargs)
 
 
@@ -157,7 +156,7 @@ class Child(Generic[R]):
 async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
     """In a workflow: start a child run and go on without waiting. It outlives the parent unless somebody waits for it and is cancelled."""
     place = _body("start()")
-    if not isinstance(call, Call) or call.is_step:
+    if not isinstance(call, Call) or call.is_step:  # type: ignore[redundant-expr]
         raise WrongUse(
             f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to asyncio.create_task"
         )
@@ -235,7 +234,8 @@ class Current:
         return logging.LoggerAdapter(_log, {"run_id": self.run_id, "step_id": self.step_id, "workflow": self.workflow})
 
 
-_silent_logger = logging.Logger("outlast.replay", logging.CRITICAL + 1)
+_silent_logger = logging.getLogger("outlast.replay")
+_silent_logger.setLevel(logging.CRITICAL + 1)
 _SILENT: logging.LoggerAdapter[logging.Logger] = logging.LoggerAdapter(_silent_logger, {})
 current = Current()
 """Where this code runs."""

@@ -27,7 +27,7 @@ from outlast.stores.protocol import (
     Started,
     StartRun,
 )
-from outlast.stores.rules import CANCEL_ID, Hold, lost_claim
+from outlast.stores.rules import CANCEL_ID, Hold
 
 SETTLED = frozenset({Kind.RESOLUTION, Kind.LATE, Kind.STEP, Kind.ATTEMPT})
 
@@ -45,7 +45,7 @@ def start_run(t: Tables, verb: StartRun) -> Answer:
     if known:
         return _start_again(t, verb, known, told=held is Hold.PAST)
     if held is Hold.PAST:
-        return Fenced(lost_claim(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0))
+        return t.fenced(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0)
     if verb.claim_by is not None and (why := t.lease_lost(verb.claim_by)):
         return Fenced(why, worker_lost=True)
     entry = t.insert(verb.run)

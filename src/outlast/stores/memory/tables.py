@@ -77,11 +77,14 @@ class Tables:
         """Return what a claim is worth; `Fenced` when it is not valid or the worker's lease is gone."""
         entry = self.runs.get(run)
         held = hold(entry.row.status, entry.holder, entry.row.claim, worker, claim) if entry else Hold.LOST
-        if held is Hold.PAST:
+        if held is Hold.PAST or (held is Hold.OWNED and not self.lease_lost(worker)):
             return held
-        if why := self.lease_lost(worker):
-            return Fenced(why, worker_lost=True)
-        return held if held is Hold.OWNED else Fenced(lost_claim(run, worker, claim))
+        return self.fenced(run, worker, claim)
+
+    def fenced(self, run: int, worker: str, claim: int) -> Fenced:
+        """Return the answer to a worker whose claim is no longer valid."""
+        why = self.lease_lost(worker)
+        return Fenced(why or lost_claim(run, worker, claim), worker_lost=why is not None)
 
     def owned(self, worker: str) -> list[Entry]:
         """Return the runs that a worker owns, in order of their keys."""

@@ -32,7 +32,7 @@ from outlast.stores.protocol import (
     TakeOver,
     Write,
 )
-from outlast.stores.rules import END_EVENTS, Hold, crash_loop, lost_claim, missing_record, other_content, out_of_step
+from outlast.stores.rules import END_EVENTS, Hold, crash_loop, missing_record, other_content, out_of_step
 
 # -- leases --------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ def write(t: Tables, verb: Write) -> Answer:
     if held is Hold.PAST:
         same = all(entry.records.get(record.seq) == record for record in verb.records)
         applied = same and not any(row in entry.inbox for row in verb.consumes)
-        return Done() if applied else Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+        return Done() if applied else t.fenced(verb.run, verb.worker, verb.claim)
     last_seq, fresh = max(entry.records, default=0), dict[int, Record]()
     for record in verb.records:
         known = entry.records.get(record.seq) or fresh.get(record.seq)
@@ -195,7 +195,7 @@ def park(t: Tables, verb: Park) -> Answer:
         return held
     row, inbox = t.runs[verb.run].row, t.runs[verb.run].inbox
     if held is Hold.PAST:
-        return Done() if row.status is Status.WAITING else Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+        return Done() if row.status is Status.WAITING else t.fenced(verb.run, verb.worker, verb.claim)
     if any(row_id not in verb.ignoring for row_id in inbox):
         return Kept()
     row.status, row.owner, row.due, row.detail = Status.WAITING, None, verb.due, verb.detail
@@ -212,7 +212,7 @@ def release(t: Tables, verb: Release) -> Answer:
         # A takeover leaves the same row behind as a release; only a lease that holds tells them apart.
         if entry.row.status is Status.PENDING and not t.lease_lost(verb.worker):
             return Done()
-        return Fenced(lost_claim(verb.run, verb.worker, verb.claim), t.lease_lost(verb.worker) is not None)
+        return t.fenced(verb.run, verb.worker, verb.claim)
     _back_in_queue(t, entry, Event.RELEASE)
     return Done()
 
@@ -225,7 +225,7 @@ def stick(t: Tables, verb: Stick) -> Answer:
     row = t.runs[verb.run].row
     if held is Hold.PAST:
         same = row.status is Status.STUCK and row.reason is verb.reason
-        return Done() if same else Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+        return Done() if same else t.fenced(verb.run, verb.worker, verb.claim)
     _stick(t.runs[verb.run], verb.reason, verb.detail)
     return Done()
 
@@ -239,7 +239,7 @@ def finish(t: Tables, verb: Finish) -> Answer:
     if held is Hold.PAST:
         if row.status is verb.status:
             return Done(t.woken_parents(entry))
-        return Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+        return t.fenced(verb.run, verb.worker, verb.claim)
     assert after(row.status, END_EVENTS[verb.status]) is verb.status
     last_seq = max(entry.records, default=0)
     if last_seq != verb.last_seq:

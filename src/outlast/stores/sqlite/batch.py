@@ -53,7 +53,7 @@ class Fences:
 
     def begin(self, db: apsw.Connection) -> None:
         """Forget what may no longer hold, at the start of a transaction that has the write lock."""
-        version = int(db.execute("PRAGMA data_version").fetchall()[0][0])
+        version: Any = db.execute("PRAGMA data_version").fetchall()[0][0]
         if self._open or version != self._version or db is not self._db or len(self.runs) > FENCES_KEPT:
             self.forget_all()
         self._db, self._version, self._open = db, version, True
@@ -130,11 +130,14 @@ class Batch:
         """Return what a claim is worth; `Fenced` when it is not valid or the worker's lease is gone."""
         fence = self.fence(run)
         held = hold(fence.status, fence.holder, fence.claim, worker, claim) if fence else Hold.LOST
-        if held is Hold.PAST:
+        if held is Hold.PAST or (held is Hold.OWNED and not self.lease_lost(worker)):
             return held
-        if why := self.lease_lost(worker):
-            return Fenced(why, worker_lost=True)
-        return held if held is Hold.OWNED else Fenced(lost_claim(run, worker, claim))
+        return self.fenced(run, worker, claim)
+
+    def fenced(self, run: int, worker: str, claim: int) -> Fenced:
+        """Return the answer to a worker whose claim is no longer valid."""
+        why = self.lease_lost(worker)
+        return Fenced(why or lost_claim(run, worker, claim), worker_lost=why is not None)
 
     def forget_run(self, run: int) -> None:
         """Look at a run's fence again: the batch has changed it."""

@@ -22,7 +22,7 @@ from outlast.stores.protocol import (
     Started,
     StartRun,
 )
-from outlast.stores.rules import CANCEL_ID, Hold, lost_claim
+from outlast.stores.rules import CANCEL_ID, Hold
 from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.sqlite.owned_runs import take
 from outlast.stores.sqlite.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
@@ -41,7 +41,7 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     if known:
         return _start_again(b, verb.run, known, told=held is Hold.PAST)
     if held is Hold.PAST:
-        return Fenced(lost_claim(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0))
+        return b.fenced(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0)
     if verb.claim_by is not None and (why := b.lease_lost(verb.claim_by)):
         return Fenced(why, worker_lost=True)
     pk = b.insert_run(verb.run)

@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 
 from outlast.core.records import Record
 from outlast.stores.protocol import Answer, Done, Failed, Fenced, Write
-from outlast.stores.rules import Hold, lost_claim, objection, other_content, out_of_step
+from outlast.stores.rules import Hold, objection, other_content, out_of_step
 from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.rows import RECORD_COLUMNS
 from outlast.stores.sqlite.rows import record as record_of
@@ -64,13 +64,13 @@ def _fence(b: Batch, verb: Write) -> Fence | Answer:
     held = b.hold(verb.run, verb.worker, verb.claim)
     fence = b.fence(verb.run)
     if isinstance(held, Fenced) or fence is None:
-        return held if isinstance(held, Fenced) else Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+        return held if isinstance(held, Fenced) else b.fenced(verb.run, verb.worker, verb.claim)
     if held is Hold.OWNED:
         return fence
     applied = all(_stored(b, verb.run, record.seq) == record for record in verb.records) and not any(
         b.rows("SELECT 1 FROM inbox WHERE id = ? AND run = ?", row_id, verb.run) for row_id in verb.consumes
     )
-    return DONE if applied else Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+    return DONE if applied else b.fenced(verb.run, verb.worker, verb.claim)
 
 
 def _stored(b: Batch, run: int, seq: int) -> Record | None:

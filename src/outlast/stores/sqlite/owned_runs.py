@@ -6,7 +6,7 @@ from heapq import nsmallest
 
 from outlast.core.transitions import CLAIMABLE, Event, Status, after
 from outlast.stores.protocol import Answer, Claim, Claimed, Done, Failed, Fenced, Finish, Kept, Park, Release, Stick
-from outlast.stores.rules import END_EVENTS, Hold, lost_claim, missing_record
+from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.sqlite.batch import Batch
 from outlast.stores.sqlite.rows import RUN_COLUMNS, run_row
 
@@ -81,7 +81,7 @@ def stick(b: Batch, verb: Stick) -> Answer:
     held = b.hold(verb.run, verb.worker, verb.claim)
     if held is not Hold.OWNED:
         if held is Hold.PAST and not b.rows("SELECT 1 FROM runs WHERE pk = ? AND reason = ?", verb.run, verb.reason):
-            return Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+            return b.fenced(verb.run, verb.worker, verb.claim)
         return _repeated(b, verb, held, Status.STUCK)
     b.db.execute(
         "UPDATE runs SET status = 'stuck', reason = ?, detail = ?, owner = NULL WHERE pk = ?",
@@ -115,4 +115,4 @@ def _repeated(b: Batch, verb: Park | Release | Stick | Finish, held: Hold | Fenc
     fence = b.fence(verb.run)
     if held is Hold.PAST and fence and fence.status == status:
         return Done()
-    return Fenced(lost_claim(verb.run, verb.worker, verb.claim))
+    return b.fenced(verb.run, verb.worker, verb.claim)
