@@ -64,6 +64,7 @@ class App:
         self._worker: Worker | None = None
         self._waiters: dict[int, list[asyncio.Future[RunRow]]] = {}
         self._looking = False
+        self._look_again = False
         self._poller: asyncio.Task[None] | None = None
 
     # -- opening and closing -------------------------------------------------------------
@@ -316,19 +317,21 @@ class App:
                 waiter.set_result(row)
 
     def _look_soon(self) -> None:
-        if self._waiters and not self._looking:
+        self._look_again = bool(self._waiters)
+        if self._look_again and not self._looking:
             self._looking = True
             asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
         try:
-            rows = await self._read(self.store.ended, tuple(self._waiters))
+            while self._look_again:  # somebody may come while a look is under way that does not ask for their run
+                self._look_again = False
+                for row in await self._read(self.store.ended, tuple(self._waiters)):
+                    self._ended(row)
         except OutlastError:
             return
         finally:
             self._looking = False
-        for row in rows:
-            self._ended(row)
 
     async def _poll(self) -> None:
         """Look for the ends of runs that other processes execute: soon after a change, and now and then in any case."""

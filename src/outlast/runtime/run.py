@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck
 from outlast.core.records import Kind, Record, RunRow
-from outlast.core.transitions import Status
+from outlast.core.transitions import ENDED, Status
 from outlast.runtime import registry
 
 if TYPE_CHECKING:
@@ -97,8 +97,18 @@ class Run(Generic[R]):
         `timeout` in seconds limits the waiting only. Raises RunCancelled when the run was
         cancelled, RunStuck when it needs a person, TimeoutError, RunNotFound.
         """
-        row = await asyncio.wait_for(self._app._wait_for_end(self._row), timeout)
-        return self._outcome(row)  # type: ignore[no-any-return]
+        return self._outcome(await self._end(timeout))  # type: ignore[no-any-return]
+
+    async def _end(self, timeout: float | None) -> RunRow:
+        if timeout is None or self._row.status is Status.SUCCEEDED:
+            return await self._app._wait_for_end(self._row)
+        now = await self._fresh()  # a look comes first, so that a timeout of 0 asks whether it has ended
+        if now.status in ENDED or now.status is Status.STUCK:
+            return now
+        try:
+            return await asyncio.wait_for(self._app._wait_for_end(now), timeout)
+        except TimeoutError:
+            raise TimeoutError(f"run {self.id} had not ended after {timeout} s; it goes on") from None
 
     def _outcome(self, row: RunRow) -> Any:
         codec = self._app.codec
