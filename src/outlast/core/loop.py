@@ -138,7 +138,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         try:
             for task in reversed(self.tasks):
                 if not task.done():
-                    task._log_destroy_pending = False
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
                     _drop(lambda task=task: task.get_coro().close(), task.context)  # type: ignore[misc]
             for generator, context in self._asyncgens.values():
                 _drop(lambda generator=generator: generator.aclose().send(None), context)  # type: ignore[misc]

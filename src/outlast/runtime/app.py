@@ -168,7 +168,7 @@ class App:
         self._check_loop()
         row = self._row_of(call, id)
         worker = self._worker
-        verb = StartRun(run=row, claim_by=worker.claims_for(row) if worker is not None else None)
+        verb = StartRun(run=row, claim_by=worker.claims.claims_for(row) if worker is not None else None)
         answer = await self.ask(verb)
         if isinstance(answer, Conflict):
             other = answer.run
@@ -182,7 +182,7 @@ class App:
             if not isinstance(answer, Started):
                 raise StoreError(f"run {row.id} could not be started in {self.url}: {getattr(answer, 'why', answer)}")
         if answer.created and worker is not None:
-            worker.begin_started(answer.run)
+            worker.claims.begin_started(answer.run)
         return Run(self, answer.run, call.definition.returns)
 
     def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
@@ -282,7 +282,7 @@ class App:
     def _wake(self, answer: Answer) -> None:
         if self._worker is not None and isinstance(answer, Done):
             self._worker.wake(answer.woke)
-            self._worker.look_for_work()
+            self._worker.claims.look()
         self._look_soon()
 
     # -- waiting for ends ----------------------------------------------------------------------

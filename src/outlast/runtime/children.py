@@ -36,14 +36,16 @@ def start_child(execution: Execution, pending: Pending) -> None:
         version=worker.version,
         python=worker.python,
     )
-    verb = StartRun(run=child, claim_by=worker.claims_for(child), parent_worker=worker.id, parent_claim=row.claim)
+    verb = StartRun(
+        run=child, claim_by=worker.claims.claims_for(child), parent_worker=worker.id, parent_claim=row.claim
+    )
 
     def done(answer: Answer | StoreError) -> None:
         if execution.closed:
             return
         if isinstance(answer, Started) and answer.run.parent == row.pk:
             if answer.created:
-                worker.begin_started(answer.run)
+                worker.claims.begin_started(answer.run)
             elif answer.run.status in ENDED:
                 execution.calmly(_already_ended, execution, pending, answer.run)
         elif isinstance(answer, (Started, Conflict)):
@@ -68,4 +70,4 @@ def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> Non
 def cancel_child(execution: Execution, pending: Pending) -> None:
     """The parent no longer waits for this child: ask it to end."""
     verb = Cancel(id=execution.engine.child_id(pending.call), by=f"run {execution.row.id}")
-    execution.after_commit(execution.worker.writer.submit, verb, lambda _: execution.worker.look_for_work())
+    execution.after_commit(execution.worker.writer.submit, verb, lambda _: execution.worker.claims.look())

@@ -54,7 +54,7 @@ class LockFile:
         if self._fd < 0 or os.getpid() != self._pid:
             return
         with contextlib.suppress(OSError):
-            os.unlink(self.path)
+            self.path.unlink()
         os.close(self._fd)
         self._fd = -1
         _held.discard(self._name)
@@ -67,7 +67,7 @@ def probe(row: WorkerRow, boot_id: str) -> Alive:
     if row.boot != boot_id:
         return Alive.UNKNOWN  # another machine, or before a restart: the lease decides
     try:
-        stat = os.stat(row.lock_path)
+        stat = Path(row.lock_path).stat()
     except OSError:
         return Alive.UNKNOWN  # removed: the lease decides
     if stat.st_ino != row.lock_inode:
@@ -102,5 +102,6 @@ def _is_locked(fd: int) -> bool:
 def remove_lock_file(row: WorkerRow) -> None:
     """Remove what a dead worker left behind."""
     with contextlib.suppress(OSError):
-        if os.stat(row.lock_path).st_ino == row.lock_inode:
-            os.unlink(row.lock_path)
+        path = Path(row.lock_path)
+        if row.lock_path and path.stat().st_ino == row.lock_inode:
+            path.unlink()

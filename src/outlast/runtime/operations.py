@@ -127,10 +127,8 @@ def patched(key: str) -> bool:
 
 def call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
     """Call a plain function as an `idempotent` step: `await outlast.call(fetch, url)`. A sync one runs in a thread."""
-    if isinstance(fn, Step):
+    if isinstance(fn, Step | Workflow):
         return fn.call(*args, **kwargs)
-    if isinstance(fn, Workflow):
-        return fn(*args, **kwargs)
     kind = AsyncStep if _is_async(fn) else SyncStep
     made: Step[..., Any] = kind(fn, None, Settings())
     return made.call(*args, **kwargs)

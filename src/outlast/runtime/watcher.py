@@ -14,7 +14,7 @@ from typing import Protocol
 from outlast.core.errors import OutlastError
 from outlast.core.records import WorkerRow, WorkerState
 from outlast.runtime.clock import SystemClock
-from outlast.runtime.liveness import Alive, probe
+from outlast.runtime.liveness import Alive, probe, remove_lock_file
 from outlast.stores.protocol import Store
 
 TICK_S = 0.025
@@ -63,6 +63,7 @@ class Watcher:
         self._pid = os.getpid()
         self._change = -1
         self._peers: list[WorkerRow] = []
+        self._tidied: set[str] = set()  # gone workers whose lock file was removed
         self._next_sweep = 0.0
         self._next_due: float | None = None
         self._look_due = True
@@ -128,6 +129,9 @@ class Watcher:
         judges = self._clock.boot() >= self._judges_from
         peers = []
         for row in self._store.workers():
+            if row.state is WorkerState.GONE and row.id not in self._tidied:
+                self._tidied.add(row.id)
+                remove_lock_file(row)
             if row.id == self._me or row.state is WorkerState.GONE:
                 continue
             peers.append(row)

@@ -12,10 +12,12 @@ changes by others). The rules it keeps:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import DecodingError, OutlastError, StoreError
 from outlast.core.records import InboxRow, RunRow, WorkerRow
-from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.blocked import where_is
+from outlast.runtime.claims import Claims
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import LockFile
@@ -36,14 +38,10 @@ from outlast.runtime.writer import Lease, Writer
 from outlast.stores.protocol import (
     Answer,
     Beaten,
-    Claim,
-    Claimed,
     Fenced,
     Finish,
     Leave,
-    Loaded,
     Register,
-    Stick,
     Store,
     TakenOver,
     TakeOver,
@@ -76,19 +74,16 @@ class Worker:
         self.executions: dict[int, Execution] = {}
         self.id = ""
         self.draining = False
-        self._clock = clock
+        self.clock = clock
         self._readers = readers
         self._lock_folder = lock_folder
         self._lease_s = lease_s
-        self._max_runs = max_runs
-        self.places = Places(max_steps, self._holds)
+        self.places = Places(max_steps, self.holds_lease)
         self._max_crashes = max_crashes
         self._on_end = on_end
         self._lock: LockFile | None = None
         self._watcher: Watcher | None = None
-        self._loading: set[int] = set()
-        self._claiming = False
-        self._claim_again = False
+        self.claims = Claims(self, max_runs)
         self._judging: set[str] = set()
         self._emptied: asyncio.Event = asyncio.Event()
         self._loop_thread = 0
@@ -97,15 +92,13 @@ class Worker:
 
     async def start(self) -> None:
         """Register, and look for work from now on."""
-        import threading
-
         self._loop_thread = threading.get_ident()
         await self._register()
 
     async def _register(self) -> None:
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
         row = WorkerRow(
-            id=self.id, pid=os.getpid(), host=socket.gethostname(), boot=self._clock.boot_id(), version=self.version, python=self.python,
+            id=self.id, pid=os.getpid(), host=socket.gethostname(), boot=self.clock.boot_id(), version=self.version, python=self.python,
         )  # fmt: skip
         if self._lock_folder is not None:
             self._lock = LockFile(self._lock_folder, self.id)
@@ -117,9 +110,9 @@ class Worker:
         lease.until = answer.lease_until
         self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
         self.notices("worker.started", worker=self.id)
-        self._watcher = Watcher(self.store, self._clock, _Told(self), self.id, registry.names, 0.0)
+        self._watcher = Watcher(self.store, self.clock, _Told(self), self.id, registry.names, 0.0)
         self._watcher.start()
-        self.look_for_work()
+        self.claims.look()
 
     async def drain(self, grace: float) -> None:
         """Claim nothing more, hand every run back: at once between steps, after the step in flight otherwise, within `grace` seconds."""
@@ -129,11 +122,9 @@ class Worker:
         for execution in list(self.executions.values()):
             execution.release()
         self._emptied.clear()
-        if self.executions or self._loading or self._claiming:
-            try:
+        if self.executions or self.claims.busy:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), grace)
-            except TimeoutError:
-                pass
 
     async def stop(self) -> None:
         """Leave: what is still in hand is stopped from outside, and its runs go back to the queue."""
@@ -180,7 +171,8 @@ class Worker:
         if not self.draining:
             self.loop.create_task(self._register())
 
-    def _holds(self) -> bool:
+    def holds_lease(self) -> bool:
+        """Tell whether the lease holds by this process's own clock."""
         lease = self.writer.lease
         return lease is not None and lease.holds()
 
@@ -198,111 +190,7 @@ class Worker:
         """Read from the store in a thread."""
         return await self.loop.run_in_executor(self._readers, function, *args)
 
-    # -- claiming ------------------------------------------------------------------------
-
-    @property
-    def room(self) -> int:
-        """How many more runs fit in memory."""
-        return 0 if self.draining else max(0, self._max_runs - len(self.executions) - len(self._loading))
-
-    def claims_for(self, row: RunRow) -> str | None:
-        """Return this worker's id if it takes a run that is just being started, None to leave it to the queue."""
-        if self.room and self._holds() and row.due is None and row.workflow in registry.names():
-            return self.id
-        return None
-
-    def look_for_work(self) -> None:
-        """Claim what is due, as far as there is room."""
-        names = registry.names()
-        if self._claiming:
-            self._claim_again = True
-            return
-        limit = min(self.room, CLAIM_BATCH)
-        if not limit or not names or not self._holds():
-            return
-        self._claiming = True
-        self._claim_again = False
-        verb = Claim(worker=self.id, workflows=names, limit=limit, version=self.version, python=self.python)
-        self.writer.submit(verb, lambda answer: self._claimed(verb, answer))
-
-    def _claimed(self, verb: Claim, answer: Answer | StoreError) -> None:
-        self._claiming = False
-        if isinstance(answer, Claimed) and verb.worker == self.id:
-            for row in answer.runs:
-                self._load(row)
-            if len(answer.runs) == verb.limit or self._claim_again:
-                self.look_for_work()
-        if self._watcher is not None:
-            self._watcher.look_due()
-        self._check_empty()
-
-    def _load(self, row: RunRow) -> None:
-        if row.pk in self.executions or row.pk in self._loading:
-            return
-        self._loading.add(row.pk)
-        worker = self.id
-
-        async def load() -> None:
-            try:
-                loaded: Loaded | None = await self.read(self.store.load, row.pk)
-            except StoreError:
-                self._loading.discard(row.pk)
-                self._later_reconcile()
-                return
-            self._loading.discard(row.pk)
-            if (
-                loaded is not None
-                and worker == self.id
-                and loaded.run.claim == row.claim
-                and loaded.run.owner == worker
-            ):
-                self._begin(loaded.run, loaded)
-            self._check_empty()
-
-        self.loop.create_task(load())
-
-    def _later_reconcile(self) -> None:
-        self.loop.call_later(0.5, lambda: self.loop.create_task(self.reconcile()))
-
-    async def reconcile(self) -> None:
-        """Take up runs that this worker owns but does not hold: an answer was lost, or a load failed."""
-        try:
-            owned = await self.read(self.store.owned, self.id)
-        except StoreError:
-            self._later_reconcile()
-            return
-        for pk, claim in owned:
-            if pk not in self.executions and pk not in self._loading:
-                self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
-
-    def begin_started(self, row: RunRow) -> None:
-        """A run was just started: execute it, if it was claimed for this worker."""
-        self.notices("run.started", run=row.id, workflow=row.workflow)
-        if row.owner == self.id and row.pk not in self.executions:
-            self._begin(row, None)
-
-    def _begin(self, row: RunRow, loaded: Loaded | None) -> None:
-        records = loaded.records if loaded is not None else ()
-        if not self.notices.quiet:
-            self.notices("run.claimed", run=row.id, workflow=row.workflow, claim=row.claim, records=len(records))
-        try:
-            execution = Execution(self, row, registry.find(row), records)
-        except OutlastError as error:
-            self._cannot_run(row, str(error))
-            return
-        self.executions[row.pk] = execution
-        execution.begin(loaded.inbox if loaded is not None else ())
-        if self.draining:
-            execution.release()
-
-    def _cannot_run(self, row: RunRow, why: str) -> None:
-        verb = Stick(worker=self.id, run=row.pk, claim=row.claim, reason=Reason.UNDECODABLE, detail=why)
-
-        def done(_: Answer | StoreError) -> None:
-            self.notices("run.stuck", run=row.id, reason=Reason.UNDECODABLE.value, detail=why)
-            self.look_at_ends()
-
-        self.writer.submit(verb, done)
+    # -- what executions need ------------------------------------------------------------
 
     def decode_input(self, row: RunRow, definition: Definition[..., Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """Return the arguments of a run, each decoded by its own annotation. Raises DecodingError naming the run."""
@@ -312,18 +200,14 @@ class Worker:
             raise DecodingError(f"run {row.id}: its arguments cannot be rebuilt here: {error}") from None
         return args, kwargs
 
-    # -- what executions tell ------------------------------------------------------------
-
     def forget(self, execution: Execution) -> None:
         """The run is no longer this worker's."""
         execution.stop()
         if self.executions.get(execution.row.pk) is execution:
             del self.executions[execution.row.pk]
-        if self._watcher is not None:
-            self._watcher.look_due()
-        self._check_empty()
-        if self._claim_again or self.room == 1:
-            self.look_for_work()
+        self.look_due()
+        self.check_empty()
+        self.claims.run_left()
 
     def run_ended(self, execution: Execution, end: Finish, woke: Sequence[int]) -> None:
         """The run's end is committed."""
@@ -342,7 +226,7 @@ class Worker:
         if any(pk in self.executions for pk in pks):
             self.fetch_inbox_soon()
         if any(pk not in self.executions for pk in pks):
-            self.look_for_work()
+            self.claims.look()
 
     def fetch_inbox_soon(self) -> None:
         """Something may have arrived for a run in memory."""
@@ -368,7 +252,7 @@ class Worker:
         self.notices("run.lost", run=execution.row.id, why=str(answer))
         self.forget(execution)
         if not (isinstance(answer, Fenced) and answer.worker_lost):
-            self._later_reconcile()
+            self.claims.reconcile_soon()
 
     def still_runs(self, key: str, run: int) -> bool:
         """Tell whether an attempt of this step is under way here, in a thread that outlived its execution."""
@@ -379,9 +263,15 @@ class Worker:
         """A run ended or got stuck: those who wait for it look again."""
         self._on_end(RunRow(pk=0, id="", incarnation="", workflow=""))
 
-    def _check_empty(self) -> None:
-        if not self.executions and not self._loading and not self._claiming:
+    def check_empty(self) -> None:
+        """Let `drain` know when nothing is in hand any more."""
+        if not self.executions and not self.claims.busy:
             self._emptied.set()
+
+    def look_due(self) -> None:
+        """When the next run is due may have changed."""
+        if self._watcher is not None:
+            self._watcher.look_due()
 
     # -- what the watcher tells ----------------------------------------------------------
 
@@ -407,7 +297,7 @@ class Worker:
                     runs=len(answer.runs),
                     stuck=len(answer.stuck),
                 )
-                self.look_for_work()
+                self.claims.look()
                 if answer.stuck:
                     self.look_at_ends()
 
@@ -437,7 +327,7 @@ class _Told:
         self._soon(self._worker.changed)
 
     def due(self) -> None:
-        self._soon(self._worker.look_for_work)
+        self._soon(self._worker.claims.look)
 
     def dead(self, worker: str, gone: bool, evidence: str) -> None:
         self._soon(self._worker.take_over, worker, gone, evidence)

@@ -1,0 +1,156 @@
+"""How runs come into a worker's memory: claimed when they are due, loaded, and begun.
+
+A claim is one verb for many runs. A run that is started in this process is claimed by its start. Where an answer
+was lost or a load failed, `reconcile` finds the runs that this worker owns and does not hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outlast.core.errors import OutlastError, StoreError
+from outlast.core.records import RunRow
+from outlast.core.transitions import Reason
+from outlast.runtime import registry
+from outlast.runtime.execution import Execution
+from outlast.stores.protocol import Answer, Claim, Claimed, Loaded, Stick
+
+if TYPE_CHECKING:
+    from outlast.runtime.worker import Worker
+
+CLAIM_BATCH = 200
+
+
+class Claims:
+    """See the top of this file. All methods are called on the worker's loop."""
+
+    def __init__(self, worker: Worker, max_runs: int) -> None:
+        self._worker = worker
+        self._max_runs = max_runs
+        self._loading: set[int] = set()
+        self._claiming = False
+        self._claim_again = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether runs are on their way into memory."""
+        return self._claiming or bool(self._loading)
+
+    @property
+    def room(self) -> int:
+        """How many more runs fit in memory."""
+        return (
+            0 if self._worker.draining else max(0, self._max_runs - len(self._worker.executions) - len(self._loading))
+        )
+
+    def claims_for(self, row: RunRow) -> str | None:
+        """Return this worker's id if it takes a run that is just being started, None to leave it to the queue."""
+        if self.room and self._worker.holds_lease() and row.due is None and row.workflow in registry.names():
+            return self._worker.id
+        return None
+
+    def look(self) -> None:
+        """Claim what is due, as far as there is room."""
+        names = registry.names()
+        if self._claiming:
+            self._claim_again = True
+            return
+        limit = min(self.room, CLAIM_BATCH)
+        if not limit or not names or not self._worker.holds_lease():
+            return
+        self._claiming = True
+        self._claim_again = False
+        verb = Claim(
+            worker=self._worker.id,
+            workflows=names,
+            limit=limit,
+            version=self._worker.version,
+            python=self._worker.python,
+        )
+        self._worker.writer.submit(verb, lambda answer: self._claimed(verb, answer))
+
+    def _claimed(self, verb: Claim, answer: Answer | StoreError) -> None:
+        self._claiming = False
+        if isinstance(answer, Claimed) and verb.worker == self._worker.id:
+            for row in answer.runs:
+                self._load(row)
+            if len(answer.runs) == verb.limit or self._claim_again:
+                self.look()
+        self._worker.look_due()
+        self._worker.check_empty()
+
+    def _load(self, row: RunRow) -> None:
+        if row.pk in self._worker.executions or row.pk in self._loading:
+            return
+        self._loading.add(row.pk)
+        worker = self._worker.id
+
+        async def load() -> None:
+            try:
+                loaded: Loaded | None = await self._worker.read(self._worker.store.load, row.pk)
+            except StoreError:
+                self._loading.discard(row.pk)
+                self.reconcile_soon()
+                return
+            self._loading.discard(row.pk)
+            if (
+                loaded is not None
+                and worker == self._worker.id
+                and loaded.run.claim == row.claim
+                and loaded.run.owner == worker
+            ):
+                self._begin(loaded.run, loaded)
+            self._worker.check_empty()
+
+        self._worker.loop.create_task(load())
+
+    def reconcile_soon(self) -> None:
+        """Look in a moment whether this worker owns runs that it does not hold."""
+        self._worker.loop.call_later(0.5, lambda: self._worker.loop.create_task(self.reconcile()))
+
+    async def reconcile(self) -> None:
+        """Take up runs that this worker owns but does not hold: an answer was lost, or a load failed."""
+        try:
+            owned = await self._worker.read(self._worker.store.owned, self._worker.id)
+        except StoreError:
+            self.reconcile_soon()
+            return
+        for pk, claim in owned:
+            if pk not in self._worker.executions and pk not in self._loading:
+                self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
+
+    def run_left(self) -> None:
+        """A run left memory: where there was no room before, there may be work."""
+        if self._claim_again or self.room == 1:
+            self.look()
+
+    def begin_started(self, row: RunRow) -> None:
+        """A run was just started: execute it, if it was claimed for this worker."""
+        self._worker.notices("run.started", run=row.id, workflow=row.workflow)
+        if row.owner == self._worker.id and row.pk not in self._worker.executions:
+            self._begin(row, None)
+
+    def _begin(self, row: RunRow, loaded: Loaded | None) -> None:
+        records = loaded.records if loaded is not None else ()
+        if not self._worker.notices.quiet:
+            self._worker.notices(
+                "run.claimed", run=row.id, workflow=row.workflow, claim=row.claim, records=len(records)
+            )
+        try:
+            execution = Execution(self._worker, row, registry.find(row), records)
+        except OutlastError as error:
+            self._cannot_run(row, str(error))
+            return
+        self._worker.executions[row.pk] = execution
+        execution.begin(loaded.inbox if loaded is not None else ())
+        if self._worker.draining:
+            execution.release()
+
+    def _cannot_run(self, row: RunRow, why: str) -> None:
+        verb = Stick(worker=self._worker.id, run=row.pk, claim=row.claim, reason=Reason.UNDECODABLE, detail=why)
+
+        def done(_: Answer | StoreError) -> None:
+            self._worker.notices("run.stuck", run=row.id, reason=Reason.UNDECODABLE.value, detail=why)
+            self._worker.look_at_ends()
+
+        self._worker.writer.submit(verb, done)
