@@ -1,0 +1,1 @@
+"""What users of the library may rely on, tested through its public API over every store."""

@@ -1,0 +1,79 @@
+"""The stores that the tests run over (a further one is one more URL), and how they run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast import App
+from tests.behaviour.stage import Ears, OpenApp
+
+HERE = Path(__file__).parent
+STORES = ("memory", "sqlite")
+LONGEST_TEST_S = 30
+QUICK = {"park_after": 0.02, "grace": 0.0}  # waiting runs leave memory at once, and closing waits for no step
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that waits for an event which never comes ends soon, and says where it stood."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is an `async def` in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of an empty store; every App that opens it sees the same runs."""
+    return {"memory": f"memory://{uuid.uuid4()}", "sqlite": f"sqlite:///{tmp_path / 'runs.db'}"}[request.param]
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """Return the URL of an empty store that several processes can open."""
+    return f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+@pytest.fixture
+def open_app(url: str) -> OpenApp:
+    """Return a function that makes an App on the test's store; a second one is the restarted program."""
+
+    def make(**settings: Any) -> App:
+        return App(url, **{**QUICK, **settings})
+
+    return make
+
+
+@pytest.fixture
+def ears() -> Ears:
+    """Return a listener."""
+    return Ears()
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Whatever a test did, an App that was closed leaves no thread behind."""
+    before = set(threading.enumerate())
+    yield
+    end = time.monotonic() + 5
+    while left := [t.name for t in threading.enumerate() if t.name.startswith("outlast") and t not in before]:
+        if time.monotonic() > end:
+            pytest.fail(f"threads are left: {', '.join(left)}")
+        time.sleep(0.002)

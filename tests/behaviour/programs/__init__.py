@@ -1,0 +1,1 @@
+"""Programs that tests of this folder run in processes of their own."""

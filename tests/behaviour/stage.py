@@ -1,0 +1,150 @@
+"""What the tests of this folder share: a door that steps wait at, and ears for what the runtime tells."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import outlast
+from outlast import App, Notice, Run
+
+OpenApp = Callable[..., App]
+
+
+class Signal:
+    """Lets code on any loop or thread wait for a condition that code on any other makes true."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._sleepers: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+
+    def change(self, act: Callable[[], None]) -> None:
+        """Do something that may make a condition true, and have all who wait look again."""
+        with self._changed:
+            act()
+            sleepers, self._sleepers = self._sleepers, []
+            self._changed.notify_all()
+        for loop, sleeper in sleepers:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_wake, sleeper)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait in a coroutine."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with self._changed:
+                if condition():
+                    return
+                sleeper = loop.create_future()
+                self._sleepers.append((loop, sleeper))
+            await sleeper
+
+    def block_until(self, condition: Callable[[], bool]) -> None:
+        """Wait in a thread."""
+        with self._changed:
+            self._changed.wait_for(condition)
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
+class Door:
+    """Steps stop here until the test opens it; the test can wait for them to arrive."""
+
+    def __init__(self) -> None:
+        self.arrived = 0
+        self.is_open = False
+        self._signal = Signal()
+
+    def _arrive(self) -> None:
+        self.arrived += 1
+
+    def _unlock(self) -> None:
+        self.is_open = True
+
+    def _lock(self) -> None:
+        self.is_open = False
+
+    def open(self) -> None:
+        """Let everyone through, those who are still to come too."""
+        self._signal.change(self._unlock)
+
+    def shut(self) -> None:
+        """Stop whoever comes from now on."""
+        self._signal.change(self._lock)
+
+    async def passed(self) -> None:
+        """Go through it in a coroutine."""
+        self._signal.change(self._arrive)
+        await self._signal.until(lambda: self.is_open)
+
+    def pass_in_thread(self) -> None:
+        """Go through it in a thread."""
+        self._signal.change(self._arrive)
+        self._signal.block_until(lambda: self.is_open)
+
+    async def reached(self, times: int = 1) -> None:
+        """Wait until so many have come to it in all."""
+        await self._signal.until(lambda: self.arrived >= times)
+
+    def reached_in_thread(self, times: int = 1) -> None:
+        """Wait as `reached` does, in a thread."""
+        self._signal.block_until(lambda: self.arrived >= times)
+
+
+class Ears:
+    """A listener for `App(on_event=...)` that keeps what it hears, and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.notices: list[Notice] = []
+        self._signal = Signal()
+
+    def __call__(self, notice: Notice) -> None:
+        self._signal.change(lambda: self.notices.append(notice))
+
+    def heard(self, name: str, **data: Any) -> list[Notice]:
+        """Return the notices of this name that say all of this."""
+        return [n for n in list(self.notices) if n.name == name and data.items() <= n.data.items()]
+
+    async def hear(self, name: str, times: int = 1, **data: Any) -> Notice:
+        """Wait until such a notice was heard so often; return the last of them."""
+        await self._signal.until(lambda: len(self.heard(name, **data)) >= times)
+        return self.heard(name, **data)[times - 1]
+
+
+async def eventually(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait for what gives no signal of its own, such as the content of a store."""
+    while True:
+        answer = condition()
+        if answer is True or (not isinstance(answer, bool) and await answer):
+            return
+        await asyncio.sleep(0.002)
+
+
+async def reaches(run: Run[Any], status: str) -> None:
+    """Wait until the run has this status in its store."""
+
+    async def there() -> bool:
+        return await run.status() == status
+
+    await eventually(there)
+
+
+async def failure(run: Run[Any]) -> BaseException:
+    """Return the error that a run ends with."""
+    try:
+        value = await run.result()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the test looks at it
+        return error
+    raise AssertionError(f"{run} succeeded with {value!r}")
+
+
+async def stuck(run: Run[Any]) -> outlast.RunInfo:
+    """Wait until the run is stuck; return what is known of it."""
+    error = await failure(run)
+    assert isinstance(error, outlast.RunStuck), error
+    return await run.info()

@@ -1,0 +1,315 @@
+"""Starting a run: known by its id, repeatable, and refused before anything exists when it could not be kept."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast import EncodingError, RunConflict, RunNotFound, WrongUse, step, workflow
+from tests.behaviour.stage import Door, OpenApp
+
+
+@step
+async def double(n: int) -> int:
+    return 2 * n
+
+
+@workflow
+async def doubled(n: int = 1, *, label: str = "") -> int:
+    return await double(n)
+
+
+@workflow
+async def tripled(n: int = 1) -> int:
+    return 3 * n
+
+
+@workflow
+async def echo(value: Any) -> Any:
+    return value
+
+
+async def test_a_start_with_an_id_that_exists_gives_the_same_run(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        first = await app.start(doubled(21), id="one")
+        again = await app.start(doubled(21), id="one")
+        assert (again.id, await again.result()) == ("one", await first.result())
+        after_the_end = await app.start(doubled(21), id="one")
+        assert await after_the_end.result() == 42
+        assert len(await app.runs()) == 1
+
+
+async def test_a_repeated_start_gives_the_failure_of_the_run_that_exists(open_app: OpenApp) -> None:
+    @workflow
+    async def failing() -> None:
+        raise LookupError("no")
+
+    async with open_app() as app:
+        for _ in range(2):
+            run = await app.start(failing(), id="one")
+            with pytest.raises(LookupError, match="no"):
+                await run.result()
+
+
+async def test_five_starts_at_once_execute_once(open_app: OpenApp) -> None:
+    door, bodies = Door(), []
+
+    @step
+    async def work() -> int:
+        bodies.append(1)
+        await door.passed()
+        return 7
+
+    @workflow
+    async def slow() -> int:
+        return await work()
+
+    async with open_app() as app:
+        runs = await asyncio.gather(*(app.start(slow(), id="same") for _ in range(5)))
+        await door.reached()
+        door.open()
+        assert await asyncio.gather(*(run.result() for run in runs)) == [7] * 5
+        assert len(bodies) == 1
+
+
+async def test_a_run_without_an_id_gets_a_new_one_each_time(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        first, second = await app.start(doubled(1)), await app.start(doubled(1))
+        assert first.id
+        assert first.id != second.id
+        assert await second.result() == 2
+
+
+async def test_the_same_id_with_other_arguments_is_a_conflict_that_changes_nothing(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(doubled(1), id="one")
+        before = (await run.result(), await run.info())
+        with pytest.raises(RunConflict, match="'one' exists already, with other arguments"):
+            await app.start(doubled(2), id="one")
+        assert (await run.result(), await run.info()) == before
+        assert len(await app.runs()) == 1
+
+
+async def test_the_same_id_for_another_workflow_is_a_conflict(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        await app.start(doubled(1), id="one")
+        with pytest.raises(RunConflict, match="workflow 'doubled'"):
+            await app.start(tripled(1), id="one")
+
+
+async def test_a_step_and_a_workflow_of_one_name_conflict(open_app: OpenApp) -> None:
+    @step(name="twin")
+    async def as_step(n: int) -> str:
+        return "step"
+
+    @workflow(name="twin")
+    async def as_workflow(n: int) -> str:
+        return "workflow"
+
+    async with open_app() as app:
+        run = await app.start(as_step(1), id="one")
+        with pytest.raises(RunConflict):
+            await app.start(as_workflow(1), id="one")
+        other = await app.start(as_workflow(1), id="two")
+        assert (await run.result(), await other.result()) == ("step", "workflow")
+
+
+async def test_a_conflict_with_a_run_in_progress_leaves_it_in_progress(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def work() -> int:
+        await door.passed()
+        return 1
+
+    @workflow
+    async def busy(n: int) -> int:
+        return await work()
+
+    async with open_app() as app:
+        run = await app.start(busy(1), id="one")
+        await door.reached()
+        with pytest.raises(RunConflict, match="status running"):
+            await app.start(busy(2), id="one")
+        door.open()
+        assert await run.result() == 1
+
+
+@pytest.mark.parametrize("id", ["x" * 255, "ü/ñ#1", "a b", "order:55?", "日本", "'; DROP TABLE runs; --", "%", "_"])
+async def test_an_odd_id_names_its_run_and_no_other(open_app: OpenApp, id: str) -> None:
+    async with open_app() as app:
+        await app.start(tripled(1), id="other")
+        run = await app.start(doubled(4), id=id)
+        assert (run.id, await run.result()) == (id, 8)
+        assert (await app.get(id)).id == id
+        assert [info.id for info in await app.runs(id_prefix=id)] == [id]
+
+
+@pytest.mark.parametrize("id", ["", "x" * 256, " a", "a ", "a\nb", "a\0b", "\ud800"])
+async def test_an_id_that_cannot_name_a_run_is_refused(open_app: OpenApp, id: str) -> None:
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match="run id"):
+            await app.start(doubled(1), id=id)
+        with pytest.raises(WrongUse, match="run id"):
+            await app.get(id)
+        assert await app.runs() == []
+
+
+@pytest.mark.parametrize("id", [42, b"42", uuid.UUID(int=42), ["42"], True])
+async def test_an_id_is_text_so_that_it_is_spelled_one_way(open_app: OpenApp, id: Any) -> None:
+    async with open_app() as app:
+        await app.start(doubled(1), id="42")
+        with pytest.raises(WrongUse, match="a run id is a str, not"):
+            await app.start(doubled(1), id=id)
+        with pytest.raises(WrongUse, match="a run id is a str, not"):
+            await app.get(id)
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (threading.Lock(), "$[0][0]"),
+        ({"user": {"lock": threading.Lock()}}, "$[0][0].user.lock"),
+        ([1, (i for i in "ab")], "$[0][0][1]"),
+        (lambda: None, "$[0][0]"),
+        (object(), "$[0][0]"),
+    ],
+    ids=["lock", "nested lock", "generator", "lambda", "object"],
+)
+async def test_arguments_that_cannot_be_stored_are_refused_with_their_path(
+    open_app: OpenApp, value: Any, path: str
+) -> None:
+    async with open_app() as app:
+        with pytest.raises(EncodingError) as refused:
+            await app.start(echo(value), id="one")
+        assert "run one of echo was not started" in str(refused.value)
+        assert path in str(refused.value)
+        with pytest.raises(RunNotFound):
+            await app.get("one")
+        assert await (await app.start(echo(1), id="one")).result() == 1
+
+
+async def test_an_argument_larger_than_the_limit_is_refused(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        with pytest.raises(outlast.PayloadTooLarge):
+            await app.start(echo("x" * (17 * 2**20)), id="one")
+        with pytest.raises(RunNotFound):
+            await app.get("one")
+
+
+async def test_an_instance_of_a_local_class_is_refused_at_the_start(open_app: OpenApp) -> None:
+    class Local:
+        pass
+
+    async with open_app() as app:
+        with pytest.raises(EncodingError, match="not started"):
+            await app.start(echo(Local()), id="one")
+        with pytest.raises(RunNotFound):
+            await app.get("one")
+
+
+async def test_arguments_are_taken_at_the_start(open_app: OpenApp) -> None:
+    things = ["a"]
+    async with open_app() as app:
+        run = await app.start(echo(things))
+        things.append("b")
+        assert await run.result() == ["a"]
+
+
+async def test_arguments_that_do_not_fit_the_signature_are_refused_like_a_call(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        with pytest.raises(TypeError, match=r"doubled\(\): too many positional arguments"):
+            await app.start(doubled(1, 2), id="one")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"doubled\(\): .*unexpected keyword argument 'm'"):
+            await app.start(doubled(m=2), id="one")  # type: ignore[call-arg]
+        assert await app.runs() == []
+
+
+@pytest.mark.parametrize("thing", [doubled, doubled.fn, double, 5, None, "doubled"])
+async def test_what_is_no_call_is_refused(open_app: OpenApp, thing: Any) -> None:
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match=r"app\.start takes the call of a workflow or step"):
+            await app.start(thing)
+
+
+async def test_a_coroutine_that_is_no_call_is_refused(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        coroutine = doubled.fn(1)
+        with pytest.raises(WrongUse, match=r"app\.start takes the call of a workflow or step"):
+            await app.start(coroutine)  # type: ignore[arg-type]
+        coroutine.close()
+
+
+async def test_a_call_can_be_given_to_start_again_after_a_refusal(open_app: OpenApp) -> None:
+    call = doubled(1)
+    async with open_app() as app:
+        with pytest.raises(WrongUse):
+            await app.start(call, id="")
+        assert await (await app.start(call, id="one")).result() == 2
+
+
+async def test_a_single_step_can_be_a_run(open_app: OpenApp) -> None:
+    keys = []
+
+    @step(effect="once")
+    async def pay(cents: int) -> int:
+        keys.append(outlast.idempotency_key())
+        return cents
+
+    async with open_app() as app:
+        run = await app.start(pay(5), id="payment")
+        assert await run.result() == 5
+        assert await (await app.start(pay(5), id="payment")).result() == 5
+        assert len(keys) == 1
+        assert (await run.info()).is_step
+
+
+async def test_a_sync_step_can_be_a_run(open_app: OpenApp) -> None:
+    @step
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    async with open_app() as app:
+        assert await (await app.start(add.call(1, 2))).result() == 3
+
+
+async def test_a_refused_start_leaves_no_warning_of_a_call_that_was_never_awaited(open_app: OpenApp) -> None:
+    app = open_app()
+    with pytest.raises(WrongUse, match="not open"):  # warnings are errors here
+        await app.start(doubled(1))
+    async with app:
+        with pytest.raises(WrongUse):
+            await app.start(doubled(1), id="")
+
+
+async def test_a_closed_app_refuses(open_app: OpenApp) -> None:
+    app = open_app()
+    async with app:
+        run = await app.start(doubled(1), id="one")
+    with pytest.raises(WrongUse, match="not open"):
+        await app.start(doubled(1), id="one")
+    with pytest.raises(WrongUse, match="not open"):
+        await app.get("one")
+    with pytest.raises(WrongUse, match="not open"):
+        await run.status()
+    with pytest.raises(WrongUse, match="not open"):
+        await app.runs()
+
+
+async def test_an_app_that_was_closed_can_be_opened_again(open_app: OpenApp) -> None:
+    app = open_app()
+    for n in (1, 2):
+        async with app:
+            assert await (await app.start(doubled(n))).result() == 2 * n
+
+
+async def test_an_open_app_cannot_be_entered_again(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match="open already"):
+            await app.__aenter__()
+        assert await (await app.start(doubled(1))).result() == 2
