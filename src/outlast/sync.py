@@ -161,9 +161,16 @@ class App:
         return self._run(self._wait(self._app.get(id)))
 
     def runs(
-        self, *, status: str | Sequence[str] | None = None, reason: str | None = None, workflow: str | None = None, version: str | None = None,
-        id_prefix: str | None = None, limit: int = 100, before: str | None = None,
-    ) -> list[RunInfo]:  # fmt: skip
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        reason: str | None = None,
+        workflow: str | None = None,
+        version: str | None = None,
+        id_prefix: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> list[RunInfo]:
         """See `outlast.App.runs`."""
         listing = self._app.runs(
             status=status,

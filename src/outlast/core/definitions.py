@@ -11,6 +11,7 @@ import asyncio
 import copy
 import functools
 import inspect
+import sys
 import warnings
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
@@ -40,7 +41,7 @@ class Definition(Generic[P, R]):
         self.name: str = name or _plain_name(fn)
         if not self.name or any(c in self.name for c in "/#.[]!%") or not self.name.isprintable():
             raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % may be in it")
-        self.is_async = _is_async(fn)
+        self.is_async = is_async(fn)
         functools.update_wrapper(self, fn, updated=())  # type: ignore[arg-type]
         # Frameworks ask inspect and asyncio whether to await. Both look at the code's flags of anything
         # that has a function's attributes (Python 3.11 knows no other way), and at these marks.
@@ -66,12 +67,13 @@ class Definition(Generic[P, R]):
 
     @functools.cached_property
     def definition(self) -> str:
-        """Where the function stands, `module:qualname`; a script run by itself counts as the module of its file's name."""
+        """Where the function stands, `module:qualname`; a script run by itself counts as the module of its file's
+        name.
+        """
         fn = inspect.unwrap(self.fn)
         module = getattr(fn, "__module__", "") or ""
         if module == "__main__":
-            import __main__ as main
-
+            main = sys.modules["__main__"]
             spec = getattr(main, "__spec__", None)
             file = getattr(main, "__file__", None) or ""
             module = spec.name if spec is not None else file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
@@ -123,7 +125,8 @@ class Step(Definition[P, R]):
         if self.settings.effect is Effect.ONCE:
             where = f"inside step {place.step_id} of run {place.run_id}" if place is not None else "outside of any run"
             raise WrongUse(
-                f"step {self.name} has effect='once' and was called {where}, where nothing would keep it from happening twice; "
+                f"step {self.name} has effect='once' and was called {where}, where nothing would keep it from "
+                "happening twice; "
                 f"call it in a workflow, give it to app.start(), or call the plain function: {self.name}.fn(...)"
             )
 
@@ -140,7 +143,10 @@ class AsyncStep(Step[P, R]):
 
 
 class SyncStep(Step[P, R]):
-    """A step made of a plain function. In a sync workflow calling it returns its value; `.call(...)` always makes a Call."""
+    """A step made of a plain function.
+
+    In a sync workflow calling it returns its value; `.call(...)` always makes a Call.
+    """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         place = here.get()
@@ -148,7 +154,8 @@ class SyncStep(Step[P, R]):
             if place.ops.blocking:
                 return self.call(*args, **kwargs).result()
             raise WrongUse(
-                f"sync step {self.name} was called directly in async workflow {place.ops.workflow} (run {place.ops.run_id}), "
+                f"sync step {self.name} was called directly in async workflow {place.ops.workflow} (run "
+                f"{place.ops.run_id}), "
                 f"where it would block the worker; write: await {self.name}.call(...)"
             )
         self._outside(place)  # type: ignore[arg-type]
@@ -269,7 +276,8 @@ class Call(Coroutine[Any, Any, R_co]):
         """In a sync workflow: wait for the call's outcome and return it, or raise its error."""
         if type(self.place) is not InBody or not self.place.ops.blocking:
             raise WrongUse(
-                f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await {self.definition.name}(...)"
+                f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await "
+                f"{self.definition.name}(...)"
             )
         ops: Operations = self.place.ops
         result: R_co = ops.block(self.future if self.future is not None else self.start())
@@ -319,7 +327,8 @@ class Call(Coroutine[Any, Any, R_co]):
     def __del__(self) -> None:
         if not self.used:
             warnings.warn(
-                f"{self.definition.noun} {self.definition.name} was called but its Call was never awaited, so it did not run",
+                f"{self.definition.noun} {self.definition.name} was called but its Call was never awaited, so it "
+                "did not run",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -335,10 +344,12 @@ def _in_run_loop() -> bool:
     return getattr(events._get_running_loop(), "_outlast_run_loop", False)
 
 
-def _is_async(fn: Any) -> bool:
+def is_async(fn: Any) -> bool:
+    """Tell whether calling this gives something to await."""
     while isinstance(fn, functools.partial):
         fn = fn.func
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))  # noqa: B004
+    called = getattr(type(fn), "__call__", None)  # noqa: B004 - a callable object may be async, too
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(called)
 
 
 def _plain_name(fn: Any) -> str:

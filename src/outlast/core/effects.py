@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Operations(Protocol):
-    """What a workflow body can ask of its run. Each is idempotent by identity, and raises Suspended once the run is stopped."""
+    """What a workflow body can ask of its run.
+
+    Each is idempotent by identity, and raises Suspended once the run is stopped.
+    """
 
     run_id: str
     workflow: str

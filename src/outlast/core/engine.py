@@ -198,8 +198,10 @@ class Engine:
             self.outcome = Outcome(
                 Status.FAILED,
                 error=Spinning(
-                    f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end while nothing it could "
-                    "wait for is pending; wait for a step, a timer or an asyncio primitive instead of looping over sleep(0)"
+                    f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end while "
+                    "nothing it could "
+                    "wait for is pending; wait for a step, a timer or an asyncio primitive instead of looping "
+                    "over sleep(0)"
                 ),
             )
 
@@ -329,7 +331,8 @@ class Engine:
             and (self.blocking or asyncio._get_running_loop() is self.loop)
         ):
             raise LostRun(
-                f"an operation of run {self.run_id} was used outside of its workflow body (another thread, loop or context); "
+                f"an operation of run {self.run_id} was used outside of its workflow body (another thread, loop "
+                "or context); "
                 "await it in the body, or move the work into a step"
             )
 

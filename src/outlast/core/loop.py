@@ -17,6 +17,7 @@ Three things of asyncio need care (each is tested):
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import heapq
@@ -127,7 +128,10 @@ class RunLoop(asyncio.AbstractEventLoop):
         return self.tasks
 
     def stop(self) -> None:
-        """End the run's code from outside: the loop never turns again, its coroutines are closed, what they raise is dropped."""
+        """End the run's code from outside:
+
+        the loop never turns again, its coroutines are closed, what they raise is dropped.
+        """
         if self._closed:
             return
         self._closed = True
@@ -234,7 +238,8 @@ class RunLoop(asyncio.AbstractEventLoop):
             place = here.get()
             if not isinstance(place, InBody):
                 raise LostRun(
-                    "a task was started in a context that has lost its run; do not replace the context in a workflow body"
+                    "a task was started in a context that has lost its run; do not replace the context in a "
+                    "workflow body"
                 )
         if not getattr(coro, "_outlast_call", False):  # a Call has its identity already and creates nothing
             branch = place.branch
@@ -346,10 +351,9 @@ def _spawner(frame: FrameType | None) -> str:
 
 
 def _drop(close: Callable[[], object], context: contextvars.Context) -> None:
-    try:
+    """Close a stopped run's code: what its clean-up raises says nothing, since it can have no effect."""
+    with contextlib.suppress(BaseException):
         context.copy().run(close)
-    except BaseException:  # noqa: BLE001 - a stopped run's clean-up can have no effect, so its errors say nothing
-        pass
 
 
 def _ignore_asyncgen(generator: Any) -> None:

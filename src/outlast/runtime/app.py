@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 
 from outlast.codec import Codec, JsonCodec
 from outlast.core.definitions import Call
-from outlast.core.errors import EncodingError, OutlastError, RunConflict, RunEnded, RunNotFound, StoreError, WrongUse
+from outlast.core.errors import EncodingError, RunConflict, RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Status
 from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.ends import Ends
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.worker import Worker
@@ -31,21 +32,38 @@ CLIENT_PATIENCE_S = 30.0
 
 
 class App:
-    """A store, opened. Use it with `async with`; entered, it starts and finds runs and, with `worker=True`, executes them.
+    """A store, opened: a client of it and, with `worker=True`, a worker of this process. Use it with `async with`.
 
-    `url`: `sqlite:///path.db`, a plain path, or `memory://`; default is the environment's `OUTLAST_URL`, else `./outlast.db`.
-    `worker`: whether this process executes runs. `codec`: how values become bytes. `on_event`: called with every
-    `Notice`. `lease`: seconds after which a worker that no longer beats is taken over (a process that died is noticed at
-    once on one machine). `park_after`: seconds of mere waiting after which a run leaves memory. `max_runs`, `max_steps`,
-    `max_threads`: limits of this worker. `max_crashes`: workers that may die in a row under one run before it is stuck.
-    `grace`: seconds that steps in flight get when the App is left. `version`: your code's version, recorded with each run.
+    - `url`: `sqlite:///path.db`, a plain path, or `memory://`; by default the environment's `OUTLAST_URL`, else
+      `./outlast.db`.
+    - `worker`: whether this process executes runs.
+    - `codec`: how values become bytes; by default JSON.
+    - `on_event`: called with every `Notice`; one function or several.
+    - `lease`: seconds after which a worker that no longer beats is taken over. (A process that died is noticed at
+      once on one machine; the lease is for those that froze.)
+    - `park_after`: seconds of mere waiting after which a run leaves memory.
+    - `max_runs`, `max_steps`, `max_threads`: this worker's limits for runs in memory, steps in flight, and threads.
+    - `max_crashes`: how many workers may die in a row under one run before it is stuck.
+    - `grace`: seconds that steps in flight get when the App is left.
+    - `version`: your code's version, recorded with each run; by default the environment's `OUTLAST_VERSION`.
     """
 
     def __init__(
-        self, url: str | os.PathLike[str] | None = None, *, worker: bool = True, codec: Codec | None = None,
-        on_event: Listener | Sequence[Listener] = (), lease: float = 10.0, park_after: float = 1.0, max_runs: int = 10_000,
-        max_steps: int = 1_000, max_threads: int = 64, max_crashes: int = 10, grace: float = 10.0, version: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        url: str | os.PathLike[str] | None = None,
+        *,
+        worker: bool = True,
+        codec: Codec | None = None,
+        on_event: Listener | Sequence[Listener] = (),
+        lease: float = 10.0,
+        park_after: float = 1.0,
+        max_runs: int = 10_000,
+        max_steps: int = 1_000,
+        max_threads: int = 64,
+        max_crashes: int = 10,
+        grace: float = 10.0,
+        version: str | None = None,
+    ) -> None:
         self.url = os.fspath(url) if url is not None else os.environ.get("OUTLAST_URL") or "./outlast.db"
         if lease < 0.1:
             raise WrongUse(f"App(lease={lease}): a lease of less than 0.1 s would be lost between two beats")
@@ -56,16 +74,16 @@ class App:
         self.version = version if version is not None else os.environ.get("OUTLAST_VERSION", "")
         self._wants_worker = worker
         self._limits = {
-            "lease_s": lease, "park_after": park_after, "max_runs": max_runs, "max_steps": max_steps, "max_threads": max_threads,
+            "lease_s": lease,
+            "park_after": park_after,
+            "max_runs": max_runs,
+            "max_steps": max_steps,
+            "max_threads": max_threads,
             "max_crashes": max_crashes,
-        }  # fmt: skip
+        }
         self._store: Store | None = None
         self._pid = 0
         self._worker: Worker | None = None
-        self._waiters: dict[int, list[asyncio.Future[RunRow]]] = {}
-        self._looking = False
-        self._look_again = False
-        self._poller: asyncio.Task[None] | None = None
 
     # -- opening and closing -------------------------------------------------------------
 
@@ -76,14 +94,27 @@ class App:
         self._store = await loop.run_in_executor(None, open_store, self.url, self.clock)
         self._pid = os.getpid()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="outlast-read")
+        self.ends = Ends(self._store, self._read, self._executes)
         self.writer = Writer(self._store, self.clock, self.notices)
         self.writer.start()
         if self._wants_worker:
             self._worker = Worker(
-                store=self._store, codec=self.codec, writer=self.writer, clock=self.clock, notices=self.notices, readers=self._readers,
-                lock_folder=self._store.lock_folder(), version=self.version, on_end=self._ended, **self._limits,  # type: ignore[arg-type]
-            )  # fmt: skip
-            await self._worker.start()
+                store=self._store,
+                codec=self.codec,
+                writer=self.writer,
+                clock=self.clock,
+                notices=self.notices,
+                readers=self._readers,
+                lock_folder=self._store.lock_folder(),
+                version=self.version,
+                on_end=self.ends.tell,
+                **self._limits,  # type: ignore[arg-type]
+            )
+            try:
+                await self._worker.start()
+            except BaseException:
+                await self.close()
+                raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -91,7 +122,10 @@ class App:
         await self.close()
 
     async def drain(self, grace: float | None = None) -> None:
-        """Claim no more runs and hand all back: at once between steps, else after the step in flight, within `grace` seconds."""
+        """Claim no more runs and hand all back: at once between steps, else after the step in flight.
+
+        Returns when all are handed back, or after `grace` seconds.
+        """
         if self._worker is not None:
             await self._worker.drain(self.grace if grace is None else grace)
 
@@ -100,17 +134,11 @@ class App:
         store, self._store = self._store, None
         if store is None:
             return
-        if self._poller is not None:
-            self._poller.cancel()
         if self._worker is not None:
             await self._worker.stop()
             self._worker = None
         await self.writer.stop()
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_exception(WrongUse("the App was closed while somebody waited for a run's result"))
-        self._waiters.clear()
+        self.ends.close()
         self._readers.shutdown(wait=True)
         store.close()
 
@@ -123,7 +151,8 @@ class App:
         else:
             call.take()
             raise WrongUse(
-                "app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and await app.start(...)"
+                "app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and "
+                "await app.start(...)"
             )
 
         async def main() -> R:
@@ -148,7 +177,8 @@ class App:
         if loop is not self._loop:
             if getattr(loop, "_outlast_run_loop", False):
                 raise WrongUse(
-                    "an App cannot be used in a workflow body; use it in a step, or call the workflow to start a child run"
+                    "an App cannot be used in a workflow body; use it in a step, or call the workflow to start a "
+                    "child run"
                 )
             raise WrongUse(
                 "this App was opened in another event loop; open one here, or use outlast.sync from several threads"
@@ -173,7 +203,8 @@ class App:
         if isinstance(answer, Conflict):
             other = answer.run
             raise RunConflict(
-                f"run {row.id!r} exists already, with {'other arguments' if other.workflow == row.workflow else f'workflow {other.workflow!r}'} "
+                f"run {row.id!r} exists already, with "
+                f"{'other arguments' if other.workflow == row.workflow else f'workflow {other.workflow!r}'} "
                 f"(status {other.status.value}); nothing was changed. Use another id, or app.get({row.id!r})"
             )
         if not isinstance(answer, Started):
@@ -202,24 +233,44 @@ class App:
             ) from None
         registry.register(definition)
         return RunRow(
-            pk=0, id=run_id, incarnation=secrets.token_hex(16), workflow=definition.name, definition=definition.definition,
-            is_step=call.is_step, input=data, version=self.version, python=self._worker.python if self._worker is not None else "",
-        )  # fmt: skip
+            pk=0,
+            id=run_id,
+            incarnation=secrets.token_hex(16),
+            workflow=definition.name,
+            definition=definition.definition,
+            is_step=call.is_step,
+            input=data,
+            version=self.version,
+            python=self._worker.python if self._worker is not None else "",
+        )
 
     async def get(self, id: str) -> Run[Any]:
         """Return the run of this id. Raises RunNotFound."""
         return Run(self, await self._row(id))
 
     async def runs(
-        self, *, status: str | Sequence[str] | None = None, reason: str | None = None, workflow: str | None = None, version: str | None = None,
-        id_prefix: str | None = None, limit: int = 100, before: str | None = None,
-    ) -> list[RunInfo]:  # fmt: skip
-        """Return runs, newest first. `before` is the id of the last run of the page before. Raises WrongUse for an unknown status."""
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        reason: str | None = None,
+        workflow: str | None = None,
+        version: str | None = None,
+        id_prefix: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> list[RunInfo]:
+        """Return runs, newest first.
+
+        `before` is the id of the last run of the page before. Raises WrongUse for an unknown status.
+        """
         chosen = [status] if isinstance(status, str) else status
         wanted = RunFilter(
-            statuses=None if chosen is None else tuple(_status(s) for s in chosen), reason=mending.reason_of(reason), workflow=workflow,
-            version=version, id_prefix=id_prefix,
-        )  # fmt: skip
+            statuses=None if chosen is None else tuple(_status(s) for s in chosen),
+            reason=mending.reason_of(reason),
+            workflow=workflow,
+            version=version,
+            id_prefix=id_prefix,
+        )
         below = (await self._row(before)).pk if before is not None else None
         rows = await self._read(lambda: self.store.runs(wanted, limit=limit, before=below))
         return [info_of(row, self) for row in rows]
@@ -233,7 +284,10 @@ class App:
         self._wake(answer)
 
     async def resume(self, id: str) -> Run[Any]:
-        """Take a failed, cancelled or stuck run up again. See `outlast resume --help`. Raises NotResumable, RunNotFound."""
+        """Take a failed, cancelled or stuck run up again.
+
+        See `outlast resume --help`. Raises NotResumable, RunNotFound.
+        """
         return await mending.resume(self, id)
 
     async def resolve(
@@ -245,17 +299,18 @@ class App:
         attempt: int | None = None,
         by: str = "",
     ) -> None:
-        """Decide an attempt in doubt: `Happened(value)`, `DidNotHappen()` or `"fail"`, for the attempt shown and no other.
+        """Decide an attempt in doubt: `Happened(value)`, `DidNotHappen()` or `"fail"`; for this attempt and no other.
 
-        `step` is its identity (`main/charge#1`), or its name where only one is in doubt. Raises NotResumable, RunNotFound.
+        `step` is its identity (`main/charge#1`), or its name where only one is in doubt.
+        Raises NotResumable, RunNotFound.
         """
         await mending.resolve(self, id, step, decision, attempt, by)
 
     async def fork(self, id: str, step: str, *, new_id: str | None = None, repeat_once: bool = False) -> Run[Any]:
         """Start a new run from what a run had recorded before a step. The original is left alone.
 
-        Where the original went on to record a `once` step, that effect would happen again, so `repeat_once=True` must say
-        that this is wanted. Raises NotResumable, RunConflict, RunNotFound.
+        Where the original went on to record a `once` step, that effect would happen again, so
+        `repeat_once=True` must say that this is wanted. Raises NotResumable, RunConflict, RunNotFound.
         """
         return await mending.fork(self, id, step, new_id, repeat_once)
 
@@ -279,73 +334,18 @@ class App:
         self._check_loop()
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *args)
 
+    async def _end_of(self, row: RunRow) -> RunRow:
+        self._check_loop()
+        return await self.ends.wait(row)
+
+    def _executes(self, pk: int) -> bool:
+        return self._worker is not None and pk in self._worker.executions
+
     def _wake(self, answer: Answer) -> None:
         if self._worker is not None and isinstance(answer, Done):
             self._worker.wake(answer.woke)
             self._worker.claims.look()
-        self._look_soon()
-
-    # -- waiting for ends ----------------------------------------------------------------------
-
-    async def _wait_for_end(self, row: RunRow) -> RunRow:
-        """Return the run's row once it has ended or is stuck."""
-        self._check_loop()
-        if row.status is Status.SUCCEEDED:  # the only end that nobody can take back
-            return row
-        waiter: asyncio.Future[RunRow] = asyncio.get_running_loop().create_future()
-        self._waiters.setdefault(row.pk, []).append(waiter)
-        if self._worker is None or row.pk not in self._worker.executions:
-            self._look_soon()
-        if self._poller is None or self._poller.done():
-            self._poller = asyncio.get_running_loop().create_task(self._poll(), name="outlast-results")
-        try:
-            return await waiter
-        finally:
-            left = self._waiters.get(row.pk)
-            if left is not None and waiter in left:
-                left.remove(waiter)
-                if not left:
-                    del self._waiters[row.pk]
-
-    def _ended(self, row: RunRow) -> None:
-        """The worker tells of an end (pk 0: of some end)."""
-        if not row.pk:
-            self._look_soon()
-            return
-        for waiter in self._waiters.get(row.pk, ()):
-            if not waiter.done():
-                waiter.set_result(row)
-
-    def _look_soon(self) -> None:
-        self._look_again = bool(self._waiters)
-        if self._look_again and not self._looking:
-            self._looking = True
-            asyncio.get_running_loop().create_task(self._look())
-
-    async def _look(self) -> None:
-        try:
-            while self._look_again:  # somebody may come while a look is under way that does not ask for their run
-                self._look_again = False
-                for row in await self._read(self.store.ended, tuple(self._waiters)):
-                    self._ended(row)
-        except OutlastError:
-            return
-        finally:
-            self._looking = False
-
-    async def _poll(self) -> None:
-        """Look for the ends of runs that other processes execute: soon after a change, and now and then in any case."""
-        change, idle = -1, 0
-        while self._waiters:
-            await asyncio.sleep(0.02)
-            try:
-                seen = self.store.change()
-            except OutlastError:
-                continue
-            idle += 1
-            if seen != change or idle >= 50:
-                change, idle = seen, 0
-                self._look_soon()
+        self.ends.look_soon()
 
 
 def _check_call(call: object) -> None:

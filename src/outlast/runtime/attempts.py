@@ -149,5 +149,6 @@ class Attempt:
 
     def _timed_out(self) -> StepTimeout:
         return StepTimeout(
-            f"{self._name()}: attempt {self.number} ran longer than its timeout of {self.pending.call.settings.timeout} s"
+            f"{self._name()}: attempt {self.number} ran longer than its timeout of "
+            f"{self.pending.call.settings.timeout} s"
         )

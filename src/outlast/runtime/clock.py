@@ -14,7 +14,9 @@ class SystemClock:
         return time.time()
 
     def boot(self) -> float:
-        """Return seconds since the machine started, time asleep included; never jumps (CLOCK_BOOTTIME, else monotonic)."""
+        """Return seconds since the machine started, time asleep included; never jumps (CLOCK_BOOTTIME, else
+        monotonic).
+        """
         return _boot_time()
 
     def boot_id(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow, _is_async
+from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow, is_async
 from outlast.core.retry import Retry
 from outlast.core.settings import SETTLE_S, Settings
 from outlast.runtime.registry import register
@@ -72,7 +72,7 @@ def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
     chosen = Settings().with_(**settings)
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
-        kind = AsyncStep if _is_async(function) else SyncStep
+        kind = AsyncStep if is_async(function) else SyncStep
         made: Step[..., Any] = kind(function, name, chosen)
         register(made)
         return made

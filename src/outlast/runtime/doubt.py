@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.definitions import is_async
 from outlast.core.effects import InStep
 from outlast.core.errors import InDoubt, OutlastError
 from outlast.core.identity import derive, here
@@ -122,7 +123,7 @@ class Doubt:
         assert confirm is not None
         key = derive(row.incarnation, "step", pending.key)
         here.set(InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, key, row.claim))
-        if asyncio.iscoroutinefunction(confirm) or asyncio.iscoroutinefunction(getattr(confirm, "__call__", None)):  # noqa: B004
+        if is_async(confirm):
             return await confirm(key, *call.args, **call.kwargs)
         answer = await asyncio.to_thread(confirm, key, *call.args, **call.kwargs)
         return await answer if asyncio.iscoroutine(answer) else answer
@@ -175,8 +176,10 @@ class Doubt:
             run = execution.row.id
             execution.stick(
                 Reason.IN_DOUBT,
-                f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}). Find out whether it happened, then: "
-                f"outlast resolve {run} '{pending.key}' --attempt {intent.attempt} --happened JSON | --did-not-happen | --fail",
+                f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}). Find out "
+                "whether it happened, then: "
+                f"outlast resolve {run} '{pending.key}' --attempt {intent.attempt} --happened JSON | "
+                "--did-not-happen | --fail",
             )
             execution.settle_down()
             return
@@ -216,7 +219,8 @@ class Doubt:
             )
         elif resolution.note == "fail":
             error = InDoubt(
-                f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a person decided that it failed"
+                f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a "
+                "person decided that it failed"
             )
             self.steps.outcome(pending, self.intent.attempt, self.intent.at, b"", None, error, note="decided: fail")
         else:

@@ -64,7 +64,10 @@ async def resume(app: App, id: str) -> Run[Any]:
 
 
 def _what_to_drop(run: RunRow, records: tuple[Record, ...]) -> tuple[int, ...]:
-    """Return the seqs of the end's cause, and of what only came of it. Raises NotResumable where an effect came of it."""
+    """Return the seqs of the end's cause, and of what only came of it.
+
+    Raises NotResumable where an effect came of it.
+    """
     if run.status is Status.CANCELLED:
         cause = next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
     else:
@@ -79,8 +82,10 @@ def _what_to_drop(run: RunRow, records: tuple[Record, ...]) -> tuple[int, ...]:
     if effects:
         what = "cancelled" if run.status is Status.CANCELLED else f"failed at step {cause.key}"
         raise NotResumable(
-            f"run {run.id} {what}, and went on to record {effects[0].kind.value} {effects[0].key} ({effects[0].effect}) after that; resuming would "
-            f"leave an effect that the new course knows nothing of. Start a new course instead: outlast fork {run.id} '{cause.key or effects[0].key}'"
+            f"run {run.id} {what}, and went on to record {effects[0].kind.value} {effects[0].key} "
+            f"({effects[0].effect}) after that; resuming would "
+            "leave an effect that the new course knows nothing of. Start a new course instead: outlast fork "
+            f"{run.id} '{cause.key or effects[0].key}'"
         )
     attempts = [
         r
@@ -105,12 +110,14 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
     if len(found) != 1:
         names = ", ".join(f"'{r.key}' (attempt {r.attempt})" for r in open_intents) or "none"
         raise NotResumable(
-            f"run {id} ({run.status.value}) has {'no' if not found else 'more than one'} step {step!r} in doubt; in doubt: {names}"
+            f"run {id} ({run.status.value}) has {'no' if not found else 'more than one'} step {step!r} in doubt; "
+            f"in doubt: {names}"
         )
     intent = found[0]
     if attempt is not None and attempt != intent.attempt:
         raise NotResumable(
-            f"run {id}: attempt {attempt} of step {intent.key} is not in doubt; attempt {intent.attempt} is. A decision holds for its attempt only"
+            f"run {id}: attempt {attempt} of step {intent.key} is not in doubt; attempt {intent.attempt} is. A "
+            "decision holds for its attempt only"
         )
     word, value = "fail", None
     if isinstance(decision, Happened):
@@ -152,14 +159,23 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
     left = [r for r in records if r.seq not in kept and r.effect == Effect.ONCE.value]
     if left and not repeat_once:
         raise NotResumable(
-            f"a fork of run {id} at {first.key} would do step {left[0].key} again, which has effect 'once' and was begun by the original; "
+            f"a fork of run {id} at {first.key} would do step {left[0].key} again, which has effect 'once' and "
+            "was begun by the original; "
             "say that this is wanted: --repeat-once (in Python: repeat_once=True)"
         )
     row = RunRow(
-        pk=0, id=check_run_id(new_id) if new_id is not None else f"{id[:230]}.fork-{secrets.token_hex(4)}", incarnation=secrets.token_hex(16),
-        workflow=run.workflow, definition=run.definition, is_step=run.is_step, input=run.input, options=run.options, version=app.version,
-        python=run.python, forks=(*(f for f in run.forks if f.upto < cut), Fork(upto=cut - 1, incarnation=run.incarnation)),
-    )  # fmt: skip
+        pk=0,
+        id=check_run_id(new_id) if new_id is not None else f"{id[:230]}.fork-{secrets.token_hex(4)}",
+        incarnation=secrets.token_hex(16),
+        workflow=run.workflow,
+        definition=run.definition,
+        is_step=run.is_step,
+        input=run.input,
+        options=run.options,
+        version=app.version,
+        python=run.python,
+        forks=(*(f for f in run.forks if f.upto < cut), Fork(upto=cut - 1, incarnation=run.incarnation)),
+    )
     answer = await app.ask(ForkRun(source=run.pk, keep=tuple(sorted(kept)), run=row))
     if isinstance(answer, Conflict):
         raise RunConflict(f"run {row.id!r} exists already, so nothing was forked; give the fork another id")

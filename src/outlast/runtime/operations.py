@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
-from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow, _is_async
+from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow, is_async
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.identity import here
@@ -35,7 +35,8 @@ def _body(what: str) -> InBody:
         return place
     if place is None and getattr(asyncio._get_running_loop(), "_outlast_run_loop", False):
         raise LostRun(
-            f"outlast.{what} was called in a context that has lost its run; do not replace the context in a workflow body"
+            f"outlast.{what} was called in a context that has lost its run; do not replace the context in a "
+            "workflow body"
         )
     where = "in a step" if isinstance(place, InStep) else "outside of any run"
     raise WrongUse(f"outlast.{what} belongs in a workflow, and was called {where}")
@@ -110,7 +111,8 @@ random = DurableRandom()
 def scope(key: str) -> Iterator[None]:
     """Name a branch: the calls made inside are numbered in it, whatever surrounds it.
 
-    Use it where the number of calls before may change (a loop over a set that grows): `with outlast.scope(order.id): ...`.
+    Use it where the number of calls before may change (a loop over a set that grows):
+    `with outlast.scope(order.id): ...`.
     """
     place = _body(f"scope({key!r})")
     token = here.set(InBody(place.ops, place.branch.scope(str(key))))
@@ -121,7 +123,10 @@ def scope(key: str) -> Iterator[None]:
 
 
 def patched(key: str) -> bool:
-    """Guard a change of a workflow: False in runs that passed here before the change, True (and recorded) in all others."""
+    """Guard a change of a workflow:
+
+    False in runs that passed here before the change, True (and recorded) in all others.
+    """
     return _body(f"patched({key!r})").ops.patched(key)
 
 
@@ -129,7 +134,7 @@ def call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
     """Call a plain function as an `idempotent` step: `await outlast.call(fetch, url)`. A sync one runs in a thread."""
     if isinstance(fn, Step | Workflow):
         return fn.call(*args, **kwargs)
-    kind = AsyncStep if _is_async(fn) else SyncStep
+    kind = AsyncStep if is_async(fn) else SyncStep
     made: Step[..., Any] = kind(fn, None, Settings())
     return made.call(*args, **kwargs)
 
@@ -152,11 +157,16 @@ class Child(Generic[R]):
 
 
 async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
-    """In a workflow: start a child run and go on without waiting. It outlives the parent unless somebody waits for it and is cancelled."""
+    """In a workflow:
+
+    start a child run and go on without waiting. It outlives the parent unless somebody waits for it and is
+    cancelled.
+    """
     place = _body("start()")
     if not isinstance(call, Call) or call.is_step:  # type: ignore[redundant-expr]
         raise WrongUse(
-            f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to asyncio.create_task"
+            f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to "
+            "asyncio.create_task"
         )
     if id is not None:
         call.child_id = id
@@ -178,12 +188,18 @@ def attempt() -> int:
 
 
 def fence() -> int:
-    """Return how often the run was claimed: it only grows, so a system that keeps the highest can refuse a worker that was replaced."""
+    """Return how often the run was claimed:
+
+    it only grows, so a system that keeps the highest can refuse a worker that was replaced.
+    """
     return _step("fence()").fence
 
 
 def heartbeat() -> None:
-    """Say that a long step is alive. Raises CancelledError when its outcome no longer matters (cancelled, timed out, run lost)."""
+    """Say that a long step is alive.
+
+    Raises CancelledError when its outcome no longer matters (cancelled, timed out, run lost).
+    """
     place = _step("heartbeat()")
     if place.beat == -1.0:
         raise asyncio.CancelledError(
@@ -201,7 +217,10 @@ def annotate(**facts: Any) -> None:
 
 
 class Current:
-    """Where this code runs: `outlast.current.run_id`, `.step_id`, `.workflow`, `.logger`. Outside of a run the first two are None."""
+    """Where this code runs:
+
+    `outlast.current.run_id`, `.step_id`, `.workflow`, `.logger`. Outside of a run the first two are None.
+    """
 
     @property
     def run_id(self) -> str | None:

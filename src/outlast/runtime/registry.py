@@ -38,7 +38,8 @@ def find(row: RunRow) -> Definition[..., Any]:
     if not found:
         raise WrongUse(f"run {row.id}: no {noun} named {row.workflow!r} is imported here (it was {row.definition})")
     raise WrongUse(
-        f"run {row.id}: {noun} {row.workflow!r} was {row.definition}, and now {' and '.join(sorted(found))} share that name; "
+        f"run {row.id}: {noun} {row.workflow!r} was {row.definition}, and now {' and '.join(sorted(found))} share "
+        "that name; "
         f"give one of them another: @{noun}(name=...)"
     )
 

@@ -101,12 +101,12 @@ class Run(Generic[R]):
 
     async def _end(self, timeout: float | None) -> RunRow:
         if timeout is None or self._row.status is Status.SUCCEEDED:
-            return await self._app._wait_for_end(self._row)
+            return await self._app._end_of(self._row)
         now = await self._fresh()  # a look comes first, so that a timeout of 0 asks whether it has ended
         if now.status in ENDED or now.status is Status.STUCK:
             return now
         try:
-            return await asyncio.wait_for(self._app._wait_for_end(now), timeout)
+            return await asyncio.wait_for(self._app._end_of(now), timeout)
         except TimeoutError:
             raise TimeoutError(f"run {self.id} had not ended after {timeout} s; it goes on") from None
 
@@ -146,7 +146,10 @@ class Run(Generic[R]):
         return steps if limit is None else steps[:limit]
 
     async def cancel(self) -> None:
-        """Ask the run to end: its body gets CancelledError where it waits, and cleans up. Raises RunEnded, RunNotFound."""
+        """Ask the run to end:
+
+        its body gets CancelledError where it waits, and cleans up. Raises RunEnded, RunNotFound.
+        """
         await self._app.cancel(self.id)
 
     async def _fresh(self) -> RunRow:
@@ -163,11 +166,26 @@ def info_of(row: RunRow, app: App) -> RunInfo:
         failure = app.codec.decode_error(row.error)
         error = f"{type(failure).__name__}: {failure}"
     return RunInfo(
-        id=row.id, workflow=row.workflow, status=row.status.value, reason=row.reason.value if row.reason else "", detail=row.detail,
-        created=row.created, started=row.started, ended=row.ended, owner=row.owner or "", takeovers=max(0, row.claim - 1), crashes=row.crashes,
-        version=row.version, python=row.python, parent=row.parent_key, error=error, due=row.due, is_step=row.is_step,
-        incarnation=row.incarnation, culprit=row.culprit,
-    )  # fmt: skip
+        id=row.id,
+        workflow=row.workflow,
+        status=row.status.value,
+        reason=row.reason.value if row.reason else "",
+        detail=row.detail,
+        created=row.created,
+        started=row.started,
+        ended=row.ended,
+        owner=row.owner or "",
+        takeovers=max(0, row.claim - 1),
+        crashes=row.crashes,
+        version=row.version,
+        python=row.python,
+        parent=row.parent_key,
+        error=error,
+        due=row.due,
+        is_step=row.is_step,
+        incarnation=row.incarnation,
+        culprit=row.culprit,
+    )
 
 
 def steps_of(records: list[Record], app: App) -> list[StepInfo]:
@@ -206,10 +224,22 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
     )
     effect = next((r.effect for r in group if r.effect), "")
     return StepInfo(
-        id=last.key, name=last.name or group[0].name, kind=kind, state=state, effect=effect, attempts=max(r.attempt for r in group),
-        started=next((r.started for r in group if r.started), group[0].at), ended=last.ended or last.at, worker=last.worker, seq=last.seq,
-        value=value, error=error, args=(last.args or group[0].args or b"").decode("utf-8", "replace"), note=last.note, due=last.due,
-    )  # fmt: skip
+        id=last.key,
+        name=last.name or group[0].name,
+        kind=kind,
+        state=state,
+        effect=effect,
+        attempts=max(r.attempt for r in group),
+        started=next((r.started for r in group if r.started), group[0].at),
+        ended=last.ended or last.at,
+        worker=last.worker,
+        seq=last.seq,
+        value=value,
+        error=error,
+        args=(last.args or group[0].args or b"").decode("utf-8", "replace"),
+        note=last.note,
+        due=last.due,
+    )
 
 
 def _shown(data: bytes | None, app: App) -> Any:

@@ -202,7 +202,10 @@ class Steps:
         self.outcome(pending, attempt.number, attempt.started, data, live, error, annotations=attempt.place.annotations)
 
     def stored(self, value: Any, pending: Pending) -> tuple[bytes, Any]:
-        """Return a result as it is stored, and as it comes back from the store: what replay will see, the body sees now."""
+        """Return a result as it is stored, and as it comes back from the store:
+
+        what replay will see, the body sees now.
+        """
         codec = self._worker.codec
         data = codec.encode(value)
         return data, codec.decode(data, pending.call.definition.returns)

@@ -100,7 +100,8 @@ class ThreadBody:
         self.engine.check()
         if threading.current_thread() is not self._thread:
             raise NotDeterministic(
-                f"run {self.engine.run_id}: a sync workflow waits in its own thread only; start calls with .call() and wait for them in the body"
+                f"run {self.engine.run_id}: a sync workflow waits in its own thread only; start calls with "
+                ".call() and wait for them in the body"
             )
         while True:
             if self._cancelling:

@@ -58,10 +58,24 @@ class Worker:
     """See the top of this file. All methods are called on its loop unless they say otherwise."""
 
     def __init__(
-        self, *, store: Store, codec: Codec, writer: Writer, clock: SystemClock, notices: Notices, readers: ThreadPoolExecutor,
-        lock_folder: Path | None, lease_s: float, park_after: float, max_runs: int, max_steps: int, max_threads: int,
-        max_crashes: int, version: str, on_end: Callable[[RunRow], None],
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: Store,
+        codec: Codec,
+        writer: Writer,
+        clock: SystemClock,
+        notices: Notices,
+        readers: ThreadPoolExecutor,
+        lock_folder: Path | None,
+        lease_s: float,
+        park_after: float,
+        max_runs: int,
+        max_steps: int,
+        max_threads: int,
+        max_crashes: int,
+        version: str,
+        on_end: Callable[[RunRow], None],
+    ) -> None:
         self.store = store
         self.codec = codec
         self.writer = writer
@@ -98,8 +112,13 @@ class Worker:
     async def _register(self) -> None:
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
         row = WorkerRow(
-            id=self.id, pid=os.getpid(), host=socket.gethostname(), boot=self.clock.boot_id(), version=self.version, python=self.python,
-        )  # fmt: skip
+            id=self.id,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            boot=self.clock.boot_id(),
+            version=self.version,
+            python=self.python,
+        )
         if self._lock_folder is not None:
             self._lock = LockFile(self._lock_folder, self.id)
             row.lock_path, row.lock_inode = str(self._lock.path), self._lock.inode
@@ -115,7 +134,10 @@ class Worker:
         self.claims.look()
 
     async def drain(self, grace: float) -> None:
-        """Claim nothing more, hand every run back: at once between steps, after the step in flight otherwise, within `grace` seconds."""
+        """Claim nothing more, hand every run back:
+
+        at once between steps, after the step in flight otherwise, within `grace` seconds.
+        """
         if not self.draining:
             self.draining = True
             self.notices("worker.draining", worker=self.id, runs=len(self.executions))
@@ -142,7 +164,8 @@ class Worker:
             await self.loop.run_in_executor(self._readers, self._watcher.stop)
         lease = self.writer.lease
         if lease is not None and not lease.lost and not sending:
-            # With a step still running in a thread nobody may believe that this process is gone: then the lease and the lock decide.
+            # With a step still running in a thread nobody may believe that this process is gone: then the lease
+            # and the lock decide.
             await self.writer.ask(Leave(worker=self.id), patience=2.0)
         self.writer.lease, self.writer.outside = None, None
         if self._lock is not None and not sending:

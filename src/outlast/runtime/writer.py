@@ -160,7 +160,7 @@ class Writer:
                     self._answer([(done, error) for _, done, _ in batch])
                     return
                 continue
-            except Exception as error:  # noqa: BLE001 - a fault of ours: this batch cannot be trusted, and the thread must not end
+            except Exception as error:  # noqa: BLE001 - a fault of ours, and the thread must not end
                 self._notices("store.failed", error=repr(error))
                 log.exception("a batch of %d writes failed", len(batch))
                 self._answer([(done, StoreError(f"the write failed unexpectedly: {error!r}")) for _, done, _ in batch])
