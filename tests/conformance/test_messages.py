@@ -1,0 +1,230 @@
+"""What is sent to a run is kept until it is delivered, once, and wakes the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from outlast.core.records import InboxRow, Kind
+from outlast.core.transitions import Status
+from outlast.stores.protocol import Cancel, Done, Kept, Refused, Send
+from tests.conformance.world import World, finish, message, park, record, release, stick, take_over, write
+
+
+def test_a_message_comes_back_as_it_was_sent(world: World) -> None:
+    run = world.running()
+    assert world.do(message(value=b"\0\xff")) == Done((run.pk,))
+    (row,) = world.store.inbox("w1")
+    assert row == InboxRow(
+        id=row.id,
+        run=run.pk,
+        kind=Kind.MESSAGE,
+        key="topic",
+        message_id="m1",
+        ok=True,
+        value=b"\0\xff",
+        created=world.clock.wall(),
+    )
+    loaded = world.store.load(run.pk)
+    assert loaded is not None
+    assert loaded.inbox == (row,)
+
+
+def test_messages_keep_the_order_in_which_they_were_sent(world: World) -> None:
+    world.running("a")
+    world.running("b")
+    for n in range(20):
+        world.do(message("ab"[n % 2], message_id=f"m{n}"))
+    rows = world.store.inbox("w1")
+    assert [row.message_id for row in rows] == [f"m{n}" for n in range(20)]
+    assert [row.id for row in rows] == sorted(row.id for row in rows)
+
+
+def test_the_inbox_of_a_worker_is_that_of_the_runs_it_owns(world: World) -> None:
+    mine, parked, theirs = world.running("mine"), world.running("parked"), world.running("theirs", "w2")
+    world.do(park(parked))
+    for name in ("mine", "parked", "theirs"):
+        world.do(message(name))
+    assert [row.run for row in world.store.inbox("w1")] == [mine.pk]
+    assert [row.run for row in world.store.inbox("w2")] == [theirs.pk]
+    assert world.store.inbox("nobody") == []
+
+
+def test_the_same_message_is_one_row(world: World) -> None:
+    run = world.running()
+    assert world.do(message(value=b"1")) == Done((run.pk,))
+    assert world.do(message(value=b"2")) == Done((run.pk,))
+    (row,) = world.store.inbox("w1")
+    assert row.value == b"1"
+
+
+def test_one_message_id_for_two_runs_is_two_messages(world: World) -> None:
+    world.running("a")
+    world.running("b")
+    world.do(message("a"))
+    world.do(message("b"))
+    assert len(world.store.inbox("w1")) == 2
+
+
+def test_a_message_that_was_delivered_is_not_taken_again_while_the_run_lives(world: World) -> None:
+    run = world.running()
+    world.do(message())
+    (row,) = world.store.inbox("w1")
+    world.do(write(run, record(1, Kind.MESSAGE), consumes=(row.id,)))
+    assert world.do(message()) == Done((run.pk,))
+    assert world.store.inbox("w1") == []
+    world.do(park(run))
+    assert world.do(message()) == Done((run.pk,))
+    assert world.get(run.pk).due is None
+
+
+def test_what_is_sent_before_the_first_claim_is_there_at_it(world: World) -> None:
+    run = world.start()
+    assert world.do(message()) == Done((run.pk,))
+    world.worker()
+    world.claim()
+    assert [row.message_id for row in world.store.inbox("w1")] == ["m1"]
+
+
+def test_a_message_does_not_hasten_a_start_that_was_put_off(world: World) -> None:
+    due = world.clock.wall() + 3600
+    run = world.start(due=due)
+    world.do(message())
+    assert world.get(run.pk).due == due
+
+
+def test_a_message_wakes_a_parked_run(world: World) -> None:
+    for name, due in (("a", None), ("b", world.clock.wall() + 60)):
+        run = world.running(name)
+        world.do(park(run, due=due))
+        assert world.do(message(name)) == Done((run.pk,))
+        now = world.get(run.pk)
+        assert (now.status, now.due) == (Status.WAITING, world.clock.wall())
+
+
+def test_a_message_does_not_put_off_what_is_due_already(world: World) -> None:
+    run = world.running()
+    due = world.clock.wall() - 60
+    world.do(park(run, due=due))
+    world.do(message())
+    assert world.get(run.pk).due == due
+
+
+def test_a_message_to_a_stuck_run_is_kept_and_wakes_nobody(world: World) -> None:
+    run = world.put_in(Status.STUCK)
+    assert world.do(message()) == Done()
+    assert world.inbox(run.pk) == [(Kind.MESSAGE, "topic", "m1")]
+
+
+def test_a_message_to_nobody_is_refused(world: World) -> None:
+    answer = world.do(message("nobody"))
+    assert isinstance(answer, Refused)
+    assert answer.run is None
+
+
+@pytest.mark.parametrize("kind", [Kind.STEP, Kind.TIMER, Kind.INTENT, Kind.LATE])
+def test_only_what_an_inbox_holds_is_sent(world: World, kind: Kind) -> None:
+    world.running()
+    assert isinstance(world.do(Send(id="run", kind=kind, key="k", message_id="m")), Refused)
+    assert world.store.inbox("w1") == []
+
+
+def test_a_message_stays_through_release_and_takeover(world: World) -> None:
+    run = world.running()
+    world.do(message())
+    world.do(release(run))
+    (run,) = world.claim()
+    assert len(world.store.inbox("w1")) == 1
+    world.worker("w2")
+    world.do(take_over("w1"))
+    world.claim("w2")
+    assert [row.message_id for row in world.store.inbox("w2")] == ["m1"]
+
+
+# -- parking -------------------------------------------------------------------
+
+
+def test_a_run_that_has_got_something_meanwhile_is_not_parked(world: World) -> None:
+    run = world.running()
+    world.do(message())
+    assert world.do(park(run)) == Kept()
+    assert world.get(run.pk) == run
+
+
+def test_a_message_and_a_park_in_one_batch_lose_no_wake_up(world: World) -> None:
+    run = world.running("a")
+    assert world.store.transact([message("a"), park(run)]) == [Done((run.pk,)), Kept()]
+    run = world.running("b")
+    assert world.store.transact([park(run), message("b")]) == [Done(), Done((run.pk,))]
+    assert world.get(run.pk).due == world.clock.wall()
+
+
+def test_a_run_parks_over_messages_that_it_does_not_wait_for(world: World) -> None:
+    run = world.running()
+    world.do(message(message_id="m1"))
+    (first,) = world.store.inbox("w1")
+    world.do(message(message_id="m2"))
+    assert world.do(park(run, ignoring=(first.id,))) == Kept()
+    both = tuple(row.id for row in world.store.inbox("w1"))
+    assert world.do(park(run, ignoring=both)) == Done()
+    assert world.get(run.pk).status is Status.WAITING
+
+
+def test_a_parked_run_keeps_only_its_row(world: World) -> None:
+    run = world.running()
+    due = world.clock.wall() + 5
+    world.do(park(run, due=due, detail="timer main/sleep#1"))
+    now = world.get(run.pk)
+    assert (now.status, now.owner, now.due, now.detail, now.claim) == (
+        Status.WAITING,
+        None,
+        due,
+        "timer main/sleep#1",
+        run.claim,
+    )
+    assert world.store.owned("w1") == []
+
+
+# -- cancellation ----------------------------------------------------------------
+
+
+def test_a_cancellation_is_one_row_that_says_by_whom(world: World) -> None:
+    run = world.running()
+    world.do(Cancel(id="run", by="ann"))
+    world.do(Cancel(id="run", by="bob"))
+    (row,) = world.store.inbox("w1")
+    assert (row.kind, row.value, row.run) == (Kind.CANCEL, b"ann", run.pk)
+
+
+def test_a_cancellation_that_was_delivered_does_not_come_again(world: World) -> None:
+    run = world.running()
+    world.do(Cancel(id="run"))
+    (row,) = world.store.inbox("w1")
+    world.do(write(run, record(1, Kind.CANCEL), consumes=(row.id,)))
+    assert world.do(Cancel(id="run")) == Done((run.pk,))
+    assert world.store.inbox("w1") == []
+
+
+def test_a_cancellation_wakes_a_parked_run(world: World) -> None:
+    run = world.put_in(Status.WAITING)
+    assert world.do(Cancel(id="run")) == Done((run.pk,))
+    assert world.get(run.pk).due == world.clock.wall()
+
+
+def test_nobody_is_not_cancelled(world: World) -> None:
+    assert isinstance(world.do(Cancel(id="nobody")), Refused)
+
+
+# -- the end ---------------------------------------------------------------------
+
+
+def test_the_end_of_a_run_clears_its_inbox(world: World) -> None:
+    for name, status in (("a", Status.SUCCEEDED), ("b", Status.FAILED), ("c", Status.CANCELLED)):
+        run = world.running(name)
+        world.do(message(name))
+        world.do(finish(run, status))
+        assert world.inbox(run.pk) == []
+    stuck = world.running("d")
+    world.do(stick(stuck))
+    world.do(message("d"))
+    world.do(Cancel(id="d"))
+    assert world.inbox(stuck.pk) == []
