@@ -44,8 +44,8 @@ def start_child(execution: Execution, pending: Pending) -> None:
         if execution.closed:
             return
         if isinstance(answer, Started) and answer.run.parent == row.pk:
-            if answer.created:
-                worker.claims.begin_started(answer.run)
+            if answer.created:  # now, or by an earlier execution of this run, which had got as far as this call
+                worker.claims.begin_started(answer.run, new=pending.cause > execution.replayed)
             elif answer.run.status in ENDED:
                 execution.calmly(_already_ended, execution, pending, answer.run)
         elif isinstance(answer, (Started, Conflict)):

@@ -124,11 +124,18 @@ class Claims:
         if self._claim_again or self.room == 1:
             self.look()
 
-    def begin_started(self, row: RunRow) -> None:
-        """A run was just started: execute it, if it was claimed for this worker."""
+    def begin_started(self, row: RunRow, *, new: bool = True) -> None:
+        """A run was just started: execute it, if it was claimed for this worker.
+
+        Where it may have been started before (`new=False`) it may have a journal, and is loaded.
+        """
         self._worker.notices("run.started", run=row.id, workflow=row.workflow)
-        if row.owner == self._worker.id and row.pk not in self._worker.executions:
+        if row.owner != self._worker.id or row.pk in self._worker.executions or row.pk in self._loading:
+            return
+        if new:
             self._begin(row, None)
+        else:
+            self._load(row)
 
     def _begin(self, row: RunRow, loaded: Loaded | None) -> None:
         records = loaded.records if loaded is not None else ()
@@ -141,6 +148,8 @@ class Claims:
         except OutlastError as error:
             self._cannot_run(row, str(error))
             return
+        if loaded is None:
+            execution.replayed = -1  # no execution of it came before this one
         self._worker.executions[row.pk] = execution
         execution.begin(loaded.inbox if loaded is not None else ())
         if self._worker.draining:

@@ -39,7 +39,7 @@ class Execution:
         self.engine = _engine(worker, row, definition, records)
         self.engine.on_turned = self.after_turn
         self.steps = Steps(self)
-        self.committed = self.engine.last_seq
+        self.committed = self.replayed = self.engine.last_seq
         self.closed = False
         self.stuck: tuple[Reason, str] | None = None
         self.releasing = False
