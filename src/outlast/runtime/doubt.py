@@ -68,7 +68,10 @@ class Doubt:
             if error is None
             else f"it ended with {type(error).__name__}: {error}"
         )
-        worker.notices("step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why)
+        if pending.resolution is None:
+            worker.notices(
+                "step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why
+            )
         self._why = why
         self._ended = worker.now()
         if pending.resolution is not None:
