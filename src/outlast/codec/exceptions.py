@@ -87,7 +87,9 @@ def _body(error: BaseException, walk: Walk, depth: int) -> dict[str, object]:
     return body
 
 
-def _args(error: BaseException, text: object, members: Collection[BaseException], walk: Walk, depth: int) -> list[object]:
+def _args(
+    error: BaseException, text: object, members: Collection[BaseException], walk: Walk, depth: int
+) -> list[object]:
     before = walk.replaced
     args = [
         {"$members": type(arg) is tuple} if members and _holds(arg, members) else _part(arg, walk, depth)

@@ -187,10 +187,11 @@ def _read_zone(stored: Any) -> dt.tzinfo:
 
 def _clock_time(value: dt.datetime | dt.time) -> object:
     """Return ISO text where that says it all, else `[text without zone, zone, fold]`."""
+    if not value.fold and (value.tzinfo is None or value.tzinfo is dt.UTC):
+        return value.isoformat()
     zone = None if value.tzinfo is None else _zone(value.tzinfo)
-    if not value.fold and (zone is None or (isinstance(zone, list) and zone[1] is None)):
-        offset = None if zone is None else dt.timezone(dt.timedelta(microseconds=zone[0]))
-        return value.replace(tzinfo=offset).isoformat()
+    if not value.fold and isinstance(zone, list) and zone[1] is None:
+        return value.replace(tzinfo=dt.timezone(dt.timedelta(microseconds=zone[0]))).isoformat()
     return [value.replace(tzinfo=None, fold=0).isoformat(), zone, value.fold]
 
 
