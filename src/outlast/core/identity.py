@@ -28,6 +28,16 @@ MAX_ID_LENGTH = 255
 _RESERVED = str.maketrans({c: f"%{ord(c):02X}" for c in "%/#.[]"})
 
 
+def _spelled(key: str) -> str:
+    """Return a user's key as identities hold it: whatever a journal could not keep is written as its bytes."""
+    text = key.translate(_RESERVED)
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else "".join(f"%{b:02X}" for b in c.encode("utf-8", "surrogatepass")) for c in text
+    )
+
+
 class Branch:
     """One line of control in a workflow body, and its counters."""
 
@@ -65,7 +75,7 @@ class Branch:
         return Branch(self._named(f"{self.path}.", key))
 
     def _named(self, prefix: str, key: str) -> str:
-        name = f"{prefix}[{key.translate(_RESERVED)}]"
+        name = f"{prefix}[{_spelled(key)}]"
         n = self._number(name)
         return name if n == 1 else f"{name}#{n}"
 
