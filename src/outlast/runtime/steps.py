@@ -8,11 +8,11 @@ or a doubt. This is the only code that starts a user's step.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from outlast.codec.refusal import text_of
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError
 from outlast.core.identity import derive
@@ -273,7 +273,7 @@ class Steps:
             data = worker.codec.encode_error(error)
             error = worker.codec.decode_error(data)
         if annotations:
-            note = msgspec.json.encode(annotations, enc_hook=repr).decode()
+            note = _facts(annotations)
         late = pending.withdrawn or engine.outcome is not None
         record = engine.event(
             Kind.LATE if late else Kind.STEP,
@@ -299,3 +299,15 @@ class Steps:
         else:
             engine.deliver(record, live, error)
         run.after_turn()
+
+
+def _facts(annotations: dict[str, Any]) -> str:
+    """Return annotations as JSON. They are for people, so what JSON cannot hold is told by its text, and never fails."""
+    facts = {}
+    for name, fact in annotations.items():
+        try:
+            json.dumps(fact, allow_nan=False)
+            facts[name] = fact
+        except Exception:  # noqa: BLE001 - it may be anything
+            facts[name] = text_of(fact)
+    return json.dumps(facts)
