@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from math import inf
 
 from outlast.core.errors import OutlastError, StepTimeout
 from outlast.core.records import Effect
@@ -38,17 +39,20 @@ class Retry:
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise ValueError(f"Retry(attempts={self.attempts}): at least 1, the first attempt counts")
-        if not (self.initial >= 0 and self.factor >= 1 and self.max_delay >= 0 and 0 <= self.jitter <= 1):
-            raise ValueError("Retry: initial and max_delay must not be negative, factor at least 1, jitter from 0 to 1")
+        waits = 0 <= self.initial < inf and 0 <= self.max_delay < inf
+        if not (waits and 1 <= self.factor < inf and 0 <= self.jitter <= 1):
+            raise ValueError(
+                "Retry: initial and max_delay must be finite and not negative, factor at least 1, jitter from 0 to 1"
+            )
         if self.within is not None and not self.within > 0:
             raise ValueError(f"Retry(within={self.within}): must be positive")
         for name in ("on", "never"):
             value = getattr(self, name)
-            if isinstance(value, type):
-                value = (value,)
-                object.__setattr__(self, name, value)
-            if value is not None and not all(isinstance(t, type) and issubclass(t, BaseException) for t in value):
-                raise ValueError(f"Retry({name}=...): exception types are wanted, not {value!r}")
+            types = tuple(value) if isinstance(value, (list, set, frozenset, tuple)) else (value,)
+            if value is not None:
+                object.__setattr__(self, name, types)
+                if not all(isinstance(t, type) and issubclass(t, BaseException) for t in types):
+                    raise ValueError(f"Retry({name}=...): exception types are wanted, not {value!r}")
 
     def wants(self, error: BaseException, effect: Effect) -> bool:
         """Tell whether this error may be tried again, leaving aside how often it was."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from outlast.core.errors import WrongUse
@@ -52,10 +53,16 @@ class Settings:
             raise WrongUse(f"confirm= and definite= belong to effect='once', this step is {self.effect.value!r}")
         if self.effect is Effect.ONCE and self.timeout is None:
             object.__setattr__(self, "timeout", ONCE_TIMEOUT_S)
-        if self.timeout is not None and not self.timeout > 0:
-            raise WrongUse(f"timeout={self.timeout}: must be positive seconds")
-        if not self.settle >= 0:
-            raise WrongUse(f"settle={self.settle}: must not be negative seconds")
+        if self.timeout is not None and not 0 < self.timeout < inf:
+            raise WrongUse(f"timeout={self.timeout}: must be a positive, finite number of seconds")
+        if not 0 <= self.settle < inf:
+            raise WrongUse(f"settle={self.settle}: must be a finite number of seconds, not negative")
+        if self.key is not None and not isinstance(self.key, str):
+            raise WrongUse(f"key={self.key!r}: a key is a str; convert it in one place, so it is spelled one way")
+        if not isinstance(self.retry, Retry):
+            raise WrongUse(f"retry={self.retry!r}: must be a Retry, such as Retry(attempts=3)")
+        if not all(isinstance(t, type) and issubclass(t, BaseException) for t in self.definite):
+            raise WrongUse(f"definite={self.definite!r}: must be exception types")
 
     def with_(self, **changes: Any) -> Settings:
         """Return a copy with some settings changed. Raises WrongUse for a name that is none."""
@@ -66,8 +73,8 @@ class Settings:
             )
         values = {name: getattr(self, name) for name in _SETTING_NAMES} | changes
         values["effect"] = _effect(values["effect"])
-        if isinstance(values["definite"], type):
-            values["definite"] = (values["definite"],)
+        definite = values["definite"]
+        values["definite"] = tuple(definite) if isinstance(definite, (list, tuple, set, frozenset)) else (definite,)
         if values["retry"] is None:
             values["retry"] = NO_RETRY
         if "effect" in changes and "timeout" not in changes and self.effect is Effect.ONCE:
