@@ -14,8 +14,10 @@ A `confirm` that was asked before that moment is asked again after it. Without
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from outlast.codec.conversion import from_json
 from outlast.core.definitions import is_async
 from outlast.core.effects import InStep
 from outlast.core.errors import InDoubt, OutlastError
@@ -188,7 +190,7 @@ class Doubt:
             return
         self.steps.doubts.pop(pending.key, None)
         if isinstance(verdict, Happened):
-            self._happened(verdict.value, "confirmed: happened")
+            self._happened(lambda: verdict.value, "confirmed: happened")
             return
         crashed = sum(1 for a in pending.attempts if a.note.endswith("did not happen")) + 1
         if self.recovered and crashed >= MAX_CRASHED_ATTEMPTS:
@@ -207,19 +209,7 @@ class Doubt:
         self.asking = False
         self.steps.doubts.pop(pending.key, None)
         if resolution.note == "happened":
-            codec = execution.worker.codec
-            data = resolution.value or b"null"
-            try:
-                value = codec.decode(data, pending.call.definition.returns)
-            except OutlastError as refused:
-                execution.stick(
-                    Reason.UNDECODABLE, f"the value decided for step {pending.key} of run {execution.row.id}: {refused}"
-                )
-                execution.settle_down()
-                return
-            self.steps.outcome(
-                pending, self.intent.attempt, self.intent.at, data, value, None, note="decided: happened"
-            )
+            self._happened(lambda: self._value_decided(resolution), "decided: happened")
         elif resolution.note == "fail":
             error = InDoubt(
                 f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a "
@@ -229,11 +219,19 @@ class Doubt:
         else:
             self.steps.failed(pending, self.intent.attempt, self.intent.at, None, 0.0, "decided: did not happen")
 
-    def _happened(self, value: Any, note: str) -> None:
+    def _value_decided(self, resolution: Record) -> Any:
+        """Return the value that a person gave: as plain JSON, it is converted to what the step returns."""
+        returns = self.pending.call.definition.returns
+        value = self.execution.worker.codec.decode(resolution.value or b"null", returns)
+        return from_json(value, returns)
+
+    def _happened(self, value: Callable[[], Any], note: str) -> None:
+        """Record the outcome of an effect that took place; a value that is none is the step's error."""
         error: BaseException | None = None
         data, live = b"null", None
         try:
-            data, live = self.steps.stored(value, self.pending)
+            data, live = self.steps.stored(value(), self.pending)
         except OutlastError as refused:
-            error = refused
+            what = f"step {self.pending.key} of run {self.execution.row.id} happened, but its value cannot be used"
+            error = type(refused)(f"{what}: {refused}")
         self.steps.outcome(self.pending, self.intent.attempt, self.intent.at, data, live, error, note=note)

@@ -9,7 +9,15 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from outlast.core.errors import NotResumable, RunConflict, StoreUnavailable, WrongUse
+from outlast.core.errors import (
+    DecodingError,
+    EncodingError,
+    InDoubt,
+    NotResumable,
+    RunConflict,
+    StoreUnavailable,
+    WrongUse,
+)
 from outlast.core.identity import check_run_id
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
@@ -18,6 +26,7 @@ from outlast.runtime.run import Run
 from outlast.stores.protocol import Conflict, Done, ForkRun, Loaded, Refused, Resolve, Resume, Started
 
 if TYPE_CHECKING:
+    from outlast.codec import Codec
     from outlast.runtime.app import App
 
 TRIES = 5
@@ -53,7 +62,7 @@ async def resume(app: App, id: str) -> Run[Any]:
             )
         if run.status not in (Status.FAILED, Status.CANCELLED, Status.STUCK):
             raise NotResumable(f"run {id} is {run.status.value}; only failed, cancelled and stuck runs can be resumed")
-        drop = () if run.status is Status.STUCK else _what_to_drop(run, loaded.records)
+        drop = () if run.status is Status.STUCK else _what_to_drop(run, loaded.records, app.codec)
         last = loaded.records[-1].seq if loaded.records else 0
         answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop))
         if isinstance(answer, Done):
@@ -63,7 +72,7 @@ async def resume(app: App, id: str) -> Run[Any]:
     raise NotResumable(f"run {id} changed each time it was to be resumed; look at it again: outlast show {id}")
 
 
-def _what_to_drop(run: RunRow, records: tuple[Record, ...]) -> tuple[int, ...]:
+def _what_to_drop(run: RunRow, records: tuple[Record, ...], codec: Codec) -> tuple[int, ...]:
     """Return the seqs of the end's cause, and of what only came of it.
 
     Raises NotResumable where an effect came of it.
@@ -87,15 +96,19 @@ def _what_to_drop(run: RunRow, records: tuple[Record, ...]) -> tuple[int, ...]:
             "leave an effect that the new course knows nothing of. Start a new course instead: outlast fork "
             f"{run.id} '{cause.key or effects[0].key}'"
         )
-    attempts = [
-        r
-        for r in records
-        if r.key == cause.key and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.seq < cause.seq
-    ]
     dropped = {cause.seq, *(r.seq for r in after)}
-    if cause.effect != Effect.ONCE.value:
-        dropped |= {r.seq for r in attempts}  # it gets all its attempts anew
+    before = [r for r in records if r.key == cause.key and r.seq < cause.seq]
+    if cause.effect == Effect.ONCE.value and _may_have_happened(cause, codec):
+        dropped |= {r.seq for r in before if r.kind is Kind.RESOLUTION}  # in doubt again: a person decides anew
+    else:
+        dropped |= {r.seq for r in before}  # it gets all its attempts anew
     return tuple(sorted(dropped))
+
+
+def _may_have_happened(cause: Record, codec: Codec) -> bool:
+    """Tell whether a `once` step that failed may have had its effect: then resuming must not fire it again."""
+    error = codec.decode_error(cause.value or b"")
+    return isinstance(error, InDoubt | EncodingError | DecodingError)
 
 
 # -- resolve ----------------------------------------------------------------------------

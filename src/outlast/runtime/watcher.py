@@ -19,6 +19,7 @@ from outlast.stores.protocol import Store
 
 TICK_S = 0.025
 SWEEP_S = 1.0
+SWEEP_AFTER_CHANGE_S = 0.05
 
 
 class Told(Protocol):
@@ -51,14 +52,16 @@ class Watcher:
         told: Told,
         me: str,
         workflows: Callable[[], Sequence[str]],
-        may_judge_after_s: float,
+        patience_s: float,
     ) -> None:
         self._store = store
         self._clock = clock
         self._told = told
         self._me = me
         self._workflows = workflows
-        self._judges_from = clock.boot() + may_judge_after_s
+        self._patience_s = patience_s
+        self._judges_from = 0.0
+        self._last_tick = clock.boot()
         self._stop = threading.Event()
         self._pid = os.getpid()
         self._change = -1
@@ -99,14 +102,21 @@ class Watcher:
             try:
                 self._tick()
             except OutlastError:
+                self._judges_from = self._clock.boot() + self._patience_s
                 self._stop.wait(0.25)  # the store is unavailable: the writer says so, and this loop comes back
 
     def _tick(self) -> None:
         now = self._clock.boot()
+        if now - self._last_tick > self._patience_s / 3:
+            # This process, or the whole machine, stood still, or the store was away: others, too,
+            # get the time to renew their leases before they are judged by them.
+            self._judges_from = now + self._patience_s
+        self._last_tick = now
         change = self._store.change()
         if change != self._change:
             self._change = change
             self._look_due = True
+            self._next_sweep = min(self._next_sweep, now + SWEEP_AFTER_CHANGE_S)  # it may have been a new worker
             self._told.changed()
         if self._look_due:
             self._look_due = False

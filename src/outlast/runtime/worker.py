@@ -129,7 +129,7 @@ class Worker:
         lease.until = answer.lease_until
         self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
         self.notices("worker.started", worker=self.id)
-        self._watcher = Watcher(self.store, self.clock, _Told(self), self.id, registry.names, 0.0)
+        self._watcher = Watcher(self.store, self.clock, _Told(self), self.id, registry.names, self._lease_s)
         self._watcher.start()
         self.claims.look()
 
