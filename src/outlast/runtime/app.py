@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from outlast.codec import Codec, JsonCodec
-from outlast.core.definitions import Call
+from outlast.core.definitions import Call, Step
 from outlast.core.errors import EncodingError, RunConflict, RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
@@ -220,6 +220,11 @@ class App:
         _check_call(call)
         run_id = check_run_id(id) if id is not None else secrets.token_hex(8)
         definition = call.definition
+        if isinstance(definition, Step) and registry.has_other_settings(definition):
+            raise WrongUse(
+                f"step {definition.name} was given options for a run of its own; whichever worker takes the run would not know "
+                f"them. Put them in @step, or call {definition.name} with them in a workflow"
+            )
         if definition.signature is not None:
             try:
                 definition.signature.bind(*call.args, **call.kwargs)

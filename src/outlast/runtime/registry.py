@@ -21,6 +21,12 @@ def register(definition: Definition[..., Any]) -> None:
     _known.setdefault((definition.name, isinstance(definition, Step)), {})[definition.definition] = definition
 
 
+def has_other_settings(step: Step[..., Any]) -> bool:
+    """Tell whether this step differs from the one that a worker would find by its name."""
+    known = _known.get((step.name, True), {}).get(step.definition)
+    return isinstance(known, Step) and known.fn is step.fn and known.settings != step.settings
+
+
 def names() -> tuple[str, ...]:
     """Return the names that runs may have here."""
     return tuple({name for name, _ in _known})
