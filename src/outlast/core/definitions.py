@@ -274,6 +274,7 @@ class Call(Coroutine[Any, Any, R_co]):
 
     def result(self) -> R_co:
         """In a sync workflow: wait for the call's outcome and return it, or raise its error."""
+        self.used = True  # it was not forgotten, even where it is refused
         if type(self.place) is not InBody or not self.place.ops.blocking:
             raise WrongUse(
                 f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await "
