@@ -1,0 +1,306 @@
+"""Decorating: a definition keeps the face of its function, and settings that make no sense are refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+import collections.abc
+import functools
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast import Call, Retry, WrongUse, step, workflow
+from tests.behaviour.stage import OpenApp
+
+
+@step
+async def fetch(what: str, *, times: int = 1) -> str:
+    """Fetch it."""
+    return what * times
+
+
+@step
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@workflow
+async def flow(what: str) -> str:
+    """Flow."""
+    return await fetch(what)
+
+
+@workflow
+def blocking_flow(n: int) -> int:
+    return add(n)
+
+
+# -- the function's face --------------------------------------------------------------------
+
+
+def test_a_definition_keeps_name_docstring_and_signature_of_its_function() -> None:
+    assert (fetch.__name__, fetch.__doc__, fetch.__module__) == ("fetch", "Fetch it.", __name__)
+    assert list(inspect.signature(fetch).parameters) == ["what", "times"]
+    assert inspect.signature(flow) == inspect.signature(flow.fn)
+    assert fetch.__wrapped__ is fetch.fn  # type: ignore[attr-defined]
+    assert inspect.get_annotations(fetch)["what"] == "str"
+
+
+def test_frameworks_that_ask_whether_to_await_get_the_right_answer() -> None:
+    for definition, is_async in ((fetch, True), (flow, True), (add, False)):
+        assert inspect.iscoroutinefunction(definition) is is_async
+        assert asyncio.iscoroutinefunction(definition) is is_async
+    assert callable(fetch)
+
+
+async def test_a_call_is_a_coroutine() -> None:
+    call = fetch("a")
+    assert isinstance(call, collections.abc.Coroutine)
+    assert isinstance(call, Call)
+    assert await asyncio.create_task(call) == "a"
+    assert await asyncio.gather(fetch("a"), fetch("b")) == ["a", "b"]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(fetch("c"))
+    assert task.result() == "c"
+    assert await asyncio.wait_for(fetch("d"), 5) == "d"
+    assert [await first for first in asyncio.as_completed([fetch("e")])] == ["e"]
+
+
+async def test_options_give_one_call_other_settings_and_leave_the_step_as_it_is(open_app: OpenApp) -> None:
+    attempts: list[int] = []
+
+    @step
+    async def flaky() -> int:
+        attempts.append(outlast.attempt())
+        if outlast.attempt() < 2:
+            raise ConnectionError
+        return outlast.attempt()
+
+    again = flaky.options(retry=Retry(attempts=2, initial=0))
+    assert again is not flaky
+    assert again.name == "flaky"
+
+    @workflow
+    async def calling() -> int:
+        value = await again()
+        try:
+            await flaky()
+        except ConnectionError:
+            return value
+        return -1
+
+    async with open_app() as app:
+        run = await app.start(calling())
+        assert await run.result() == 2
+        assert [s.id for s in await run.steps()] == ["main/flaky#1", "main/flaky#2"]
+    assert attempts == [1, 2, 1]
+
+
+async def test_options_are_refused_for_a_run_of_a_single_step_where_a_later_worker_would_not_know_them(
+    open_app: OpenApp,
+) -> None:
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match=r"step fetch was given options.*Put them in @step"):
+            await app.start(fetch.options(retry=Retry(attempts=3))("x"))
+        assert await (await app.start(fetch.options(timeout=None)("x"))).result() == "x"  # these are its own
+
+
+async def test_a_method_can_be_a_step(open_app: OpenApp) -> None:
+    class Shop:
+        def __init__(self) -> None:
+            self.sold: list[str] = []
+
+        @step
+        async def sell(self, what: str) -> str:
+            self.sold.append(what)
+            return f"sold {what}"
+
+        @step
+        def count(self) -> int:
+            return len(self.sold)
+
+    shop = Shop()
+
+    @workflow
+    async def selling() -> tuple[str, int]:
+        return await shop.sell("tea"), await shop.count.call()
+
+    async with open_app() as app:
+        assert await (await app.start(selling())).result() == ("sold tea", 1)
+    assert shop.sold == ["tea"]
+
+
+async def test_partials_and_callable_objects_can_be_decorated(open_app: OpenApp) -> None:
+    class Fetcher:
+        async def __call__(self, what: str) -> str:
+            return f"called {what}"
+
+    partial = step(functools.partial(fetch.fn, "x"))
+    called = step(Fetcher())
+
+    @workflow
+    async def flow_of_both() -> list[str]:
+        return [await partial(times=2), await called("y")]
+
+    async with open_app() as app:
+        run = await app.start(flow_of_both())
+        assert await run.result() == ["xx", "called y"]
+        assert [s.name for s in await run.steps()] == ["fetch", "Fetcher"]
+
+
+def test_a_definition_shows_what_it_is() -> None:
+    assert repr(fetch) == "<step fetch>"
+    assert repr(flow) == "<workflow flow>"
+
+
+def test_notices_of_the_library_can_be_pickled() -> None:
+    notice = outlast.Notice("run.ended", {"run": "x"})
+    assert pickle.loads(pickle.dumps(notice)) == notice
+
+
+# -- settings that are refused ----------------------------------------------------------------
+
+
+async def _function() -> None: ...
+
+
+@pytest.mark.parametrize("name", ["a/b", "a#b", "a.b", "[a]", "a!", "a%", "a\nb", "a\0"])
+def test_a_name_that_identities_could_not_hold_is_refused(name: str) -> None:
+    with pytest.raises(WrongUse, match="cannot name a step"):
+        step(name=name)(_function)
+    with pytest.raises(WrongUse, match="cannot name a workflow"):
+        workflow(name=name)(_function)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"effect": "twice"}, "must be 'pure', 'idempotent' or 'once'"),
+        ({"confirm": _function}, "belong to effect='once'"),
+        ({"definite": (ValueError,)}, "belong to effect='once'"),
+        ({"definite": (ValueError, "x"), "effect": "once"}, "must be exception types"),
+        ({"timeout": 0}, "must be a positive"),
+        ({"timeout": -1.0}, "must be a positive"),
+        ({"timeout": float("nan")}, "must be a positive"),
+        ({"timeout": float("inf"), "effect": "once"}, "must be a positive, finite"),
+        ({"effect": "once", "settle": -1}, "not negative"),
+        ({"retry": 3}, "must be a Retry"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused_where_they_are_written(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(WrongUse, match=message):
+        step(**settings)(_function)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attempts": 0},
+        {"initial": -1},
+        {"factor": 0.5},
+        {"max_delay": -1},
+        {"jitter": 2},
+        {"within": 0},
+        {"on": "ValueError"},
+        {"on": (ValueError, "x")},
+        {"never": 5},
+        {"initial": float("nan")},
+        {"max_delay": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_retry_that_makes_no_sense_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Retry"):
+        Retry(**settings)
+
+
+def test_an_unknown_option_is_refused_and_the_known_ones_are_named() -> None:
+    with pytest.raises(WrongUse, match=r"no such option: retries; there are .*retry"):
+        fetch.options(retries=3)
+    with pytest.raises(WrongUse, match="no such option: retries"):
+        step(retries=3)  # type: ignore[call-overload]
+    with pytest.raises(WrongUse, match="'pure', 'idempotent' or 'once'"):
+        fetch.options(effect="maybe")
+    with pytest.raises(WrongUse, match="a key is a str"):
+        fetch.options(key=5)
+
+
+@pytest.mark.parametrize("thing", [None, 5, "fetch"])
+def test_only_functions_can_be_decorated(thing: Any) -> None:
+    with pytest.raises((WrongUse, TypeError)):
+        workflow()(thing)
+
+
+def test_a_lease_too_short_to_beat_is_refused() -> None:
+    with pytest.raises(WrongUse, match="lease"):
+        outlast.App("memory://", lease=0.01)
+
+
+# -- outlast.* where it does not belong --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        outlast.idempotency_key,
+        outlast.attempt,
+        outlast.fence,
+        outlast.heartbeat,
+        lambda: outlast.annotate(a=1),
+        lambda: outlast.patched("x"),
+        lambda: outlast.scope("x").__enter__(),
+    ],
+    ids=["idempotency_key", "attempt", "fence", "heartbeat", "annotate", "patched", "scope"],
+)
+def test_what_belongs_in_a_run_is_refused_outside_of_one(use: Any) -> None:
+    with pytest.raises(WrongUse, match=r"outside of any run"):
+        use()
+
+
+async def test_a_child_cannot_be_started_outside_of_a_workflow() -> None:
+    call = flow("x")
+    with pytest.raises(WrongUse, match=r"belongs in a workflow"):
+        await outlast.start(call)
+    call.close()
+
+
+async def test_what_belongs_in_a_step_is_refused_in_a_workflow_and_the_other_way_round(open_app: OpenApp) -> None:
+    @step
+    async def in_step() -> str:
+        try:
+            return str(outlast.patched("x"))
+        except WrongUse as refused:
+            return str(refused)
+
+    @workflow
+    async def in_body() -> list[str]:
+        try:
+            outlast.idempotency_key()
+        except WrongUse as refused:
+            return [str(refused), await in_step()]
+        return []
+
+    async with open_app() as app:
+        body, in_a_step = await (await app.start(in_body())).result()
+    assert body == "outlast.idempotency_key() belongs in a step, and was called in a workflow body"
+    assert in_a_step == "outlast.patched('x') belongs in a workflow, and was called in a step"
+
+
+def test_outside_of_a_run_time_and_chance_are_the_plain_ones() -> None:
+    assert outlast.now().tzinfo is not None
+    assert outlast.uuid4() != outlast.uuid4()
+    assert 0 <= outlast.random() < 1
+    assert outlast.random.choice([1]) == 1
+    assert outlast.current.run_id is None
+    assert outlast.current.step_id is None
+    assert outlast.current.workflow is None
+
+
+def test_a_retry_takes_its_errors_as_a_type_a_tuple_or_a_list() -> None:
+    for on in (OSError, (OSError,), [OSError]):
+        assert Retry(on=on) == Retry(on=(OSError,))  # type: ignore[arg-type]
