@@ -1,0 +1,96 @@
+"""`python -m benchmarks`: measure, print one table, write JSON, draw plots."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import plots, report
+from benchmarks.bench import Bench, Sqlite
+from benchmarks.figures import Row
+from benchmarks.measures import MEASURES
+from benchmarks.processes import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+DOCS = ROOT / "docs"
+
+
+def main() -> int:
+    """Measure what the command line asks for; return 1 when a measure could not run, else 0."""
+    options = _parser().parse_args()
+    if options.list:
+        for name, measure in MEASURES.items():
+            print(f"{name}: {(measure.__doc__ or '').strip()}\n")
+        return 0
+    full = not (options.quick or options.only or options.no_peers or options.repeats)
+    repeats = options.repeats or (1 if options.quick else 5)
+    began, load_before = datetime.now(UTC), os.getloadavg()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=options.scratch or RESULTS))
+    bench = Bench(Sqlite(scratch), repeats, quick=options.quick, peers=not options.no_peers)
+    try:
+        failed = _measure(bench, options.only or list(MEASURES))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    found = report.as_json(bench, began=began, load_before=load_before, failed=failed)
+    _print(bench, failed, load_before)
+    report.write(options.json or RESULTS / f"{began:%Y-%m-%dT%H%M%S}.json", found)
+    full = full and not failed
+    if full:
+        report.write(DOCS / "benchmarks.json", found)
+    for path in plots.draw(bench.series, DOCS / "plots" if full else RESULTS / "plots"):
+        print(f"drawn: {path.relative_to(ROOT)}")
+    return 1 if failed else 0
+
+
+def _measure(bench: Bench, names: list[str]) -> dict[str, str]:
+    """Run the measures; return what failed, by name. One that fails does not keep the others from running."""
+    failed = {}
+    for name in names:
+        began = time.monotonic()
+        print(f"{name} ...", end="", file=sys.stderr, flush=True)
+        try:
+            for found in MEASURES[name](bench):
+                (bench.rows if isinstance(found, Row) else bench.series).append(found)  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is shown, and the exit code tells
+            failed[name] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        print(f" {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return failed
+
+
+def _print(bench: Bench, failed: dict[str, str], load_before: tuple[float, float, float]) -> None:
+    on = report.machine()
+    console = report.console()
+    console.print(
+        f"{bench.ground.name} {on['sqlite']}, Python {on['python']}, {on['cpus']} CPUs; "
+        f"load average {load_before[0]:.1f} before, {os.getloadavg()[0]:.1f} after. "
+        f"Medians of {bench.repeats} interleaved repeats; a ratio is the median of the repeats' ratios."
+    )
+    console.print(report.table_of(bench))
+    for name, why in failed.items():
+        console.print(f"{name} FAILED TO RUN: {why}", style="bold red", markup=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    add = parser.add_argument
+    add("--quick", action="store_true", help="a smoke run: small sizes, one repeat, under a minute")
+    add("--only", action="append", metavar="NAME", choices=MEASURES, help="only this measure; may be given again")
+    add("--repeats", type=int, metavar="N", help="repeat each measure so often (default 5)")
+    add("--json", type=Path, metavar="FILE", help="where to write the figures (default: benchmarks/results/)")
+    add("--no-peers", action="store_true", help="leave out the systems that Outlast is compared with")
+    add("--scratch", type=Path, metavar="DIR", help="where to put stores; has to be on a real disk")
+    add("--list", action="store_true", help="say what each measure is, and measure nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Plots of cost against size, written as SVG by hand: both axes are logarithmic, and a line's label stands at its end.
+
+A plotting library would be the heaviest thing the benchmarks install, for four charts. The files are text, so a
+change of a figure is a change one can read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+
+from benchmarks.figures import Series
+
+WIDTH, HEIGHT = 760, 400
+LEFT, RIGHT, TOP, BOTTOM = 70, 190, 48, 52
+COLOURS = ("#2563eb", "#c2410c", "#15803d", "#7e22ce", "#64748b")
+LABEL_GAP = 15.0
+
+STYLE = """
+text { font: 12px system-ui, sans-serif; fill: #334155 } .title { font-size: 15px; font-weight: 600 }
+.grid { stroke: #94a3b8; stroke-opacity: .3 } .line { fill: none; stroke-width: 2 }
+@media (prefers-color-scheme: dark) { text { fill: #cbd5e1 } }
+""".strip()
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What stands around the lines of a plot."""
+
+    title: str
+    size: str
+    cost: str
+
+
+PLOTS = {
+    "steps-per-run": Plot("Time per step, start and result of the run included", "steps in the run", "time per step"),
+    "resuming": Plot("A fresh process takes up a run", "finished steps of the run", "time to the first new step"),
+    "runs-in-store": Plot("Speed of a one-step run beside parked ones", "parked runs in the store", "time, median"),
+    "parked-runs": Plot("Memory of an idle worker", "parked runs in the store", "resident memory"),
+}
+
+
+def draw(series: Sequence[Series], folder: Path) -> list[Path]:
+    """Write one file per plot that has lines; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, plot in PLOTS.items():
+        lines = [line for line in series if line.plot == name and line.medians]
+        if lines:
+            path = folder / f"{name}.svg"
+            path.write_text(_svg(plot, lines), encoding="utf-8")
+            written.append(path)
+    return written
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A logarithmic scale from `low` to `high` (powers of ten) onto pixels."""
+
+    low: int
+    high: int
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Return where a value stands."""
+        share = (math.log10(value) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    @property
+    def ticks(self) -> list[float]:
+        """The powers of ten."""
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+def _axis(values: Sequence[float], start: float, end: float) -> Axis:
+    low = math.floor(math.log10(min(values)) + 1e-9)
+    high = max(low + 1, math.ceil(math.log10(max(values)) - 1e-9))
+    return Axis(low, high, start, end)
+
+
+def _svg(plot: Plot, lines: Sequence[Series]) -> str:
+    points = [line.medians for line in lines]
+    x = _axis([size for found in points for size, _ in found], LEFT, WIDTH - RIGHT)
+    y = _axis([cost for found in points for _, cost in found], HEIGHT - BOTTOM, TOP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
+        f"<title>{escape(plot.title)}</title>",
+        f"<style>{STYLE}</style>",
+        _text(LEFT, 22, plot.title, "title"),
+        _text(LEFT, 38, f"{plot.cost} (vertical) against {plot.size}"),
+    ]
+    for tick in x.ticks:
+        at = x.at(tick)
+        parts.append(f'<line class="grid" x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{HEIGHT - BOTTOM}"/>')
+        parts.append(_text(at, HEIGHT - BOTTOM + 18, f"{tick:,.0f}", anchor="middle"))
+    for tick in y.ticks:
+        at = y.at(tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}"/>')
+        parts.append(_text(LEFT - 8, at + 4, _tick(tick, lines[0].unit), anchor="end"))
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, plot.size, anchor="middle"))
+    labels = _spread([y.at(found[-1][1]) for found in points])
+    for i, (line, found) in enumerate(zip(lines, points, strict=True)):
+        colour = COLOURS[i % len(COLOURS)]
+        path = " ".join(f"{x.at(size):.1f},{y.at(cost):.1f}" for size, cost in found)
+        parts.append(f'<polyline class="line" stroke="{colour}" points="{path}"/>')
+        for size, cost in found:
+            parts.append(_dot(x.at(size), y.at(cost), colour, f"{line.label}: {size:,}: {_value(cost, line.unit)}"))
+        end = x.at(found[-1][0]) + 10
+        parts.append(f'<text x="{end:.1f}" y="{labels[i] + 4:.1f}" style="fill: {colour}">{escape(line.label)}</text>')
+    return "\n".join((*parts, "</svg>", ""))
+
+
+def _dot(x: float, y: float, colour: str, says: str) -> str:
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{escape(says)}</title></circle>'
+
+
+def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
+    named = f' class="{kind}"' if kind else ""
+    return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _spread(wanted: Sequence[float]) -> list[float]:
+    """Move labels that would lie over each other apart, downwards."""
+    placed = list(wanted)
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    for above, below in pairwise(order):
+        placed[below] = max(placed[below], placed[above] + LABEL_GAP)
+    return placed
+
+
+def _tick(value: float, unit: str) -> str:
+    if unit != "s":
+        return f"{value:,.0f} {unit}"
+    for factor, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if value * factor >= 0.999:
+            return f"{value * factor:,.0f} {name}"
+    return f"{value * 1e9:,.0f} ns"
+
+
+def _value(value: float, unit: str) -> str:
+    return f"{value * 1e3:.3g} ms" if unit == "s" else f"{value:.3g} {unit}"
