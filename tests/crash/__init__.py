@@ -1,0 +1,1 @@
+"""Crash tests: real processes, real signals, one SQLite file."""

@@ -1,0 +1,43 @@
+"""The zygote of the session, and a scene for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.harness.scene import Scene, Zygote
+
+MakeScene = Callable[..., Scene]
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """The process that all others are forked from."""
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture
+def make_scene(zygote: Zygote, tmp_path: Path) -> Iterator[MakeScene]:
+    """Make scenes, each with a store of its own; their processes end with the test."""
+    with ExitStack() as stack:
+        made = []
+
+        def make(**defaults: Any) -> Scene:
+            scene = Scene(zygote, tmp_path / f"scene-{len(made) + 1}", **defaults)
+            made.append(scene)
+            stack.callback(scene.close)
+            return scene
+
+        yield make
+
+
+@pytest.fixture
+def scene(make_scene: MakeScene) -> Scene:
+    """One scene."""
+    return make_scene()

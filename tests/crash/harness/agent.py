@@ -1,0 +1,193 @@
+"""The agent under test: steps of every effect, in runs that use everything a run can wait for.
+
+Each step writes a line into the ledger: that is its effect on the world. `think` answers
+otherwise each time it is asked, as a model does, so that an effect that rests on a thought which was
+then forgotten leaves a trace: its line says something else than the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+
+import msgspec
+
+import outlast
+from outlast import DidNotHappen, Happened, Retry, Unknown, step, workflow
+from outlast.sync import sleep
+from tests.crash.harness import ledger
+from tests.crash.harness.ledger import REFUSED, Line
+from tests.crash.harness.points import gate, plain, point
+
+
+class Setting(msgspec.Struct):
+    """What the agent of this process has to know of its scene."""
+
+    ledger: str = ""
+    folder: str = ""
+
+
+here = Setting()
+
+
+class Busy(Exception):
+    """A service asks to be asked again."""
+
+
+def _line(name: str, effect: str, arg: str) -> Line:
+    return Line(
+        run=outlast.current.run_id or "",
+        step=outlast.current.step_id or "",
+        name=name,
+        effect=effect,
+        key=outlast.idempotency_key(),
+        attempt=outlast.attempt(),
+        fence=outlast.fence(),
+        pid=os.getpid(),
+        at=time.time(),
+        arg=arg,
+    )
+
+
+def _do(name: str, effect: str, arg: str) -> None:
+    """Do what the step does to the world, with a point on either side."""
+    where = _where()
+    point(f"enter {where}")
+    ledger.append(here.ledger, _line(name, effect, arg))
+    point(f"leave {where}")
+
+
+def _where() -> str:
+    return f"{outlast.current.step_id} of {plain(outlast.current.run_id or '')}"
+
+
+# -- steps -------------------------------------------------------------------------
+
+
+@step(effect="pure")
+async def think(about: str) -> str:
+    """Ask a model: another answer each time."""
+    thought = f"{about}:{secrets.token_hex(4)}"
+    _do("think", "pure", about)
+    return thought
+
+
+@step
+async def put(what: str) -> str:
+    """Store something under the step's key."""
+    _do("put", "idempotent", what)
+    return f"stored {what}"
+
+
+def find_payment(key: str, what: str, cents: int) -> Happened | DidNotHappen | Unknown:
+    """Look for a payment in the bank's books."""
+    if any(line.key == key and line.effect == "once" for line in ledger.read(here.ledger)):
+        return Happened(f"paid {cents} for {what}")
+    return DidNotHappen()
+
+
+@step(effect="once", confirm=find_payment, settle=0.1, timeout=1.0)
+async def pay(what: str, cents: int) -> str:
+    """Pay, at most once. The bank refuses a worker that was replaced, as one that is told `outlast.fence()` can."""
+    where = _where()
+    point(f"enter {where}")
+    newest = max((line.fence for line in ledger.read(here.ledger) if line.run == outlast.current.run_id), default=0)
+    if outlast.fence() < newest:
+        ledger.append(here.ledger, _line("pay", REFUSED, what))
+        raise Busy(f"fence {outlast.fence()} is behind {newest}")
+    ledger.append(here.ledger, _line("pay", "once", what))
+    point(f"leave {where}")
+    return f"paid {cents} for {what}"
+
+
+@step(effect="once", timeout=30.0)
+async def mail(what: str) -> str:
+    """Send a letter; nobody can tell afterwards whether it went out."""
+    _do("mail", "once", what)
+    return f"mailed {what.partition(':')[0]}"
+
+
+@step(retry=Retry(attempts=5, initial=0.01))
+async def flaky(what: str) -> str:
+    """Fail at first."""
+    _do("flaky", "idempotent", what)
+    if outlast.attempt() == 1:
+        raise Busy("not now")
+    return f"finally {what}"
+
+
+@step
+def crunch(what: str) -> str:
+    """Work in a thread."""
+    _do("crunch", "idempotent", what)
+    return f"crunched {what}"
+
+
+@step
+async def doze(what: str, seconds: float) -> str:
+    """Take a while."""
+    _do("doze", "idempotent", what)
+    await asyncio.sleep(seconds)
+    return f"dozed {what}"
+
+
+@step
+async def pass_gate(name: str) -> str:
+    """Wait until the test opens a gate."""
+    _do("pass_gate", "idempotent", name)
+    while not gate(here.folder, name).exists():  # noqa: ASYNC110 - the gate is a file of another process
+        await asyncio.sleep(0.005)
+    return f"passed {name}"
+
+
+# -- workflows ---------------------------------------------------------------------
+
+
+@workflow
+async def errand(what: str) -> list[str]:
+    """One of everything that comes to a certain end by itself."""
+    thought = await think(what)
+    said = [thought, await put(thought), await pay(what, 100), await flaky(what), await crunch.call(what)]
+    said += await asyncio.gather(put("left"), think("right"), crunch.call("third"))
+    said.append(await parcel(what))
+    await asyncio.sleep(0.06)
+    said.append(await put("last"))
+    return said
+
+
+@workflow
+async def parcel(what: str) -> str:
+    """A child."""
+    return await put(f"parcel of {what}")
+
+
+@workflow
+async def letter(what: str) -> list[str]:
+    """A step whose doubt only a person can settle."""
+    thought = await think(what)
+    sent = await mail(thought)
+    return [thought, sent, await put(sent)]
+
+
+@workflow
+def chore(what: str) -> list[str]:
+    """A sync workflow, in a thread of its own."""
+    said = [crunch(what), pay.call(what, 5).result()]
+    sleep(0.06)
+    return [*said, crunch("again")]
+
+
+@workflow
+async def vigil(what: str, seconds: float) -> list[str]:
+    """A step that outlives a few beats of its worker's lease."""
+    thought = await think(what)
+    return [thought, await doze(thought, seconds), await put("awake")]
+
+
+@workflow
+async def gated(what: str) -> list[str]:
+    """A run that the test holds in its hand."""
+    thought = await think(what)
+    return [thought, await pass_gate(what), await put(thought), await pay(what, 7)]

@@ -1,0 +1,157 @@
+"""What must hold when all is over, whatever was killed, frozen or cut off meanwhile.
+
+`settle()` waits until every run has come to its end and lets a person decide what
+only a person can; `wrongs()` then says everything that is not as it must be.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+
+from outlast import DidNotHappen, Happened
+from outlast.core.records import EVENTS, Effect, Kind, Record, RunRow
+from outlast.core.transitions import ENDED, Reason, Status
+from tests.crash.harness.ledger import REFUSED, Line
+from tests.crash.harness.scene import DEADLINE_S, Missing, Scene
+
+OVER = (*ENDED, Status.STUCK)
+ONCE = Effect.ONCE.value
+OUTCOMES = (Kind.STEP, Kind.LATE)
+
+
+def settle(scene: Scene, deadline_s: float = DEADLINE_S) -> list[str]:
+    """Wait for the end of all runs, deciding doubts by the ledger. Return what a doubt was wrongly left about."""
+    wrong: list[str] = []
+    while True:
+        scene.until("every run is over", lambda: over(scene), deadline_s)
+        in_doubt = [row for row in scene.rows() if row.reason is Reason.IN_DOUBT]
+        if not in_doubt:
+            return wrong
+        for row in in_doubt:
+            wrong += _decide(scene, row)
+
+
+def over(scene: Scene) -> bool:
+    """Tell whether every run has come to its end, or waits for a person."""
+    return all(row.status in OVER for row in scene.rows())
+
+
+def _decide(scene: Scene, row: RunRow) -> list[str]:
+    records = scene.journal(row.id)
+    open_intents = [r for r in records if r.kind is Kind.INTENT and not _outcome(records, r)]
+    wrong = [
+        f"{row.id} is in doubt about {r.key}, which its confirm can settle" for r in open_intents if r.name != "mail"
+    ]
+    if not open_intents:
+        return [*wrong, f"{row.id} is in doubt, but no attempt of it is"]
+    intent = open_intents[0]
+    went_out = any(line.run == row.id and line.step == intent.key for line in scene.ledger)
+    arg = msgspec.json.decode(intent.args or b"[]")[0]
+    with scene.client() as app:
+        decision = Happened(f"mailed {arg.partition(':')[0]}") if went_out else DidNotHappen()
+        app.resolve(row.id, intent.key, decision, attempt=intent.attempt, by="the test")
+    return wrong
+
+
+def _outcome(records: list[Record], intent: Record) -> bool:
+    kinds = (Kind.STEP, Kind.LATE, Kind.ATTEMPT, Kind.RESOLUTION)
+    return any(r.seq > intent.seq and r.key == intent.key and r.kind in kinds for r in records)
+
+
+def wrongs(scene: Scene, *, may_repeat: frozenset[Line] = frozenset()) -> list[str]:
+    """Return all that is not as it must be. `may_repeat`: what a process did that was frozen in the middle of it."""
+    rows = scene.rows()
+    journals = {row.id: scene.store.records(row.pk) for row in rows}
+    wrong = [f"the store: {what}" for what in scene.store.check()]
+    known = {row.id: row for row in rows}
+    wrong += [f"{run} was accepted and is not there" for run in scene.accepted if run not in known]
+    for row in rows:
+        if row.status is not Status.SUCCEEDED:
+            wrong.append(f"{row.id} {row.status.value} {row.reason or ''} {row.detail} {(row.error or b'').decode()}")
+        elif row.id in scene.accepted:
+            wrong += _result(row, *scene.accepted[row.id])
+        wrong += _journal(row.id, journals[row.id])
+    lines = [line for line in scene.ledger if line not in may_repeat and line.effect != REFUSED]
+    return wrong + _effects(lines, journals)
+
+
+# -- one run -------------------------------------------------------------------------
+
+
+def expected(workflow: str, what: str) -> list[Any]:
+    """Return the result of an undisturbed run, thoughts without what is random in them."""
+    match workflow:
+        case "errand":
+            said = [what, f"stored {what}", f"paid 100 for {what}", f"finally {what}", f"crunched {what}"]
+            return [*said, "stored left", "right", "crunched third", f"stored parcel of {what}", "stored last"]
+        case "letter":
+            return [what, f"mailed {what}", f"stored mailed {what}"]
+        case "chore":
+            return [f"crunched {what}", f"paid 5 for {what}", "crunched again"]
+        case "vigil":
+            return [what, f"dozed {what}", "stored awake"]
+        case "gated":
+            return [what, f"passed {what}", f"stored {what}", f"paid 7 for {what}"]
+        case _:
+            raise LookupError(workflow)
+
+
+def _result(row: RunRow, workflow: str, args: list[Any]) -> list[str]:
+    result = [said.partition(":")[0] for said in msgspec.json.decode(row.result or b"null")]
+    want = expected(workflow, args[0])
+    return [] if result == want else [f"{row.id} returned {result}, undisturbed it returns {want}"]
+
+
+def _journal(run: str, records: list[Record]) -> list[str]:
+    wrong = []
+    if [r.seq for r in records] != list(range(1, len(records) + 1)):
+        wrong.append(f"{run}: the journal's numbers are {[r.seq for r in records]}")
+    ends = [r.key for r in records if r.kind in EVENTS or r.kind is Kind.LATE]
+    wrong += [f"{run}: {key} has {ends.count(key)} outcomes" for key in set(ends) if ends.count(key) > 1]
+    letters = [r for r in records if r.name == "mail" and r.kind is Kind.INTENT]
+    if len(letters) - 1 > len([r for r in records if r.name == "mail" and r.kind is Kind.RESOLUTION]):
+        wrong.append(f"{run}: a letter was tried again though nobody had decided its doubt")
+    for r in records:
+        before = [i for i in records if i.kind is Kind.INTENT and i.key == r.key and i.seq < r.seq]
+        if r.kind in OUTCOMES and r.effect == ONCE and (not before or before[-1].attempt != r.attempt):
+            wrong.append(f"{run}: {r.key} has an outcome without an intent")
+    return wrong
+
+
+# -- the ledger ------------------------------------------------------------------------
+
+
+def _effects(lines: list[Line], journals: dict[str, list[Record]]) -> list[str]:
+    wrong: list[str] = []
+    by_step: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    by_key: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for line in lines:
+        by_step[line.run, line.step].append(line)
+        by_key[line.key].add((line.run, line.step))
+    wrong += [f"the key {key} was given to {sorted(steps)}" for key, steps in by_key.items() if len(steps) > 1]
+    for (run, step), done in by_step.items():
+        where = f"{step} of {run}"
+        outcome = next((r for r in journals.get(run, []) if r.key == step and r.kind in OUTCOMES), None)
+        if len({line.key for line in done}) > 1:
+            wrong.append(f"{where} had several keys")
+        if done[0].effect == ONCE and len(done) > 1:
+            wrong.append(f"{where} has effect once and was done {len(done)} times, by {[line.pid for line in done]}")
+        if outcome is None:
+            wrong.append(f"{where} was done, and the journal says nothing of it")
+            continue
+        wrong += [f"{where} was executed again after it had finished" for line in done if line.at > outcome.ended]
+        arg = msgspec.json.decode(outcome.args or b"[]")[0]
+        wrong += [f"{where} was done with {line.arg!r}, the journal says {arg!r}" for line in done if line.arg != arg]
+    return wrong
+
+
+def judge(scene: Scene, deadline_s: float = DEADLINE_S) -> list[str]:
+    """Settle the scene and return all that is wrong with it."""
+    try:
+        return settle(scene, deadline_s) + wrongs(scene)
+    except Missing as missing:
+        left = [row for row in scene.rows() if row.status not in OVER]
+        return [*(f"{r.id} is {r.status.value}, owner={r.owner} due={r.due} {r.detail}" for r in left), str(missing)]
