@@ -109,6 +109,18 @@ def test_paths_name_fields_keys_indexes_and_members() -> None:
     assert refusal({"s": {1, bad}}).startswith("$.s{…}: ")
 
 
+class Changing(list[int]):
+    """Breaks while it is walked, as a value does that another thread changes."""
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("changed")
+
+
+def test_a_value_that_breaks_while_it_is_walked_is_refused_with_its_path() -> None:
+    assert refusal({"a": [Changing()]}) == f"$.a[0]: type {__name__}.Changing cannot be stored: RuntimeError: changed"
+
+
 def test_a_failed_walk_says_the_same_for_text_with_surrogates_in_it() -> None:
     assert refusal({"\ud800": ["\ud800", object()]}).startswith("$['\\ud800'][1]: type object")
 

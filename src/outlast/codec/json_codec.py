@@ -64,7 +64,7 @@ class JsonCodec:
         if isinstance(error, Refused):
             if error.too_large:
                 raise PayloadTooLarge(f"{error.message()} of {self._max_bytes} bytes") from None
-            raise EncodingError(error.message()) from None
+            raise EncodingError(error.message()) from error.__cause__
         raise EncodingError(f"$: cannot be stored: {type(error).__name__}: {error}") from error
 
     def decode(self, data: bytes, type: object = Any) -> Any:

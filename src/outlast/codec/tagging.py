@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from outlast.codec.classes import Kind, kind_of, per_class
-from outlast.codec.refusal import Refused, attribute, short, text_of, unsupported
+from outlast.codec.refusal import Refused, attribute, short, text_of, type_name, unsupported
 from outlast.core.errors import DecodingError
 
 MAX_DEPTH: Final = 300  # levels of JSON; decoding needs up to two frames a level and CPython allows 1000 in all
@@ -123,6 +123,10 @@ def tag_by_class(value: object, walk: Walk, depth: int) -> object:
             walk.replaced += 1
             return tag(text_of(value), walk, depth)
         raise
+    except (RecursionError, UnicodeEncodeError, MemoryError):  # the codec answers these itself
+        raise
+    except Exception as error:  # changed by another thread, half built, or hostile: the path is kept all the same
+        raise Refused(f"type {type_name(cls)} cannot be stored: {type(error).__name__}: {error}") from error
 
 
 @per_class
