@@ -114,6 +114,7 @@ class Series:
     label: str
     points: dict[int, list[float]]
     unit: str = "s"
+    is_yardstick: bool = False
 
     @property
     def medians(self) -> list[tuple[int, float]]:

@@ -95,7 +95,7 @@ def parked_runs(bench: Bench) -> Iterator[Row | Series]:
     name, beside = f"an idle worker beside {many:,} parked runs", f"beside {few:,}"
     yield Row(f"{name}: memory", Samples(memory[many], "MB"), Samples(memory[few], "MB", beside), at_most(1.1))
     yield Row(f"{name}: CPU", Samples(cpu[many], "%"), Samples(cpu[few], "%", beside), at_most(1, "%"))
-    yield Series("parked-runs", "resident memory of an idle worker", memory, "MB")
+    yield Series("parked-runs", "an idle worker", memory, "MB")
     yield from _speed(bench, stores, repeats)
 
 
@@ -115,7 +115,7 @@ def _speed(bench: Bench, stores: dict[int, str], repeats: int) -> Iterator[Row |
                 worker.kill()
                 worker.communicate()
     few, many = min(stores), max(stores)
-    for what, found in (("start to result", results), ("start to first step in another process", claims)):
+    for what, found in (("start to result", results), ("start to first step elsewhere", claims)):
         yardstick = Samples(found[few], "s", f"beside {few:,}")
         yield Row(f"{what}, beside {many:,} parked runs", Samples(found[many], "s"), yardstick)
         yield Series("runs-in-store", what, found)
