@@ -33,7 +33,7 @@ def main() -> int:
     repeats = options.repeats or (1 if options.quick else 5)
     began, load_before = datetime.now(UTC), os.getloadavg()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=options.scratch or RESULTS))
+    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=options.scratch or RESULTS)).resolve()
     bench = Bench(Sqlite(scratch), repeats, quick=options.quick, peers=not options.no_peers)
     try:
         failed = _measure(bench, options.only or list(MEASURES))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 from benchmarks import bare_sqlite, processes
 from benchmarks.figures import Row, Series
@@ -40,7 +41,7 @@ class Sqlite:
         self._count = itertools.count(1)
 
     def store(self) -> str:
-        return f"sqlite:///{self._path()}"
+        return f"sqlite:///{quote(self._path())}"
 
     def bare(self, rows: int, rows_per_commit: int) -> dict[str, float]:
         found = processes.call(bare_sqlite.insert, path=self._path(), rows=rows, rows_per_commit=rows_per_commit)
