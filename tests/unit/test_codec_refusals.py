@@ -1,6 +1,7 @@
 """What cannot be stored is refused before it is: with the path to the bad part, its type, and what to do."""
 
 import dataclasses
+import inspect
 import io
 import socket
 import sys
@@ -149,6 +150,14 @@ def test_nesting_is_limited_and_never_a_recursion_error() -> None:
         message = refusal(nested(levels))
         assert "nested deeper than 300 levels" in message
         assert len(message) < 200
+
+
+def test_a_stack_that_is_nearly_used_up_is_an_encoding_error() -> None:
+    def deeper(frames: int) -> bytes:
+        return codec.encode(nested(250)) if frames == 0 else deeper(frames - 1)
+
+    with pytest.raises(EncodingError, match="nested deeper"):
+        deeper(sys.getrecursionlimit() - len(inspect.stack()) - 100)
 
 
 def test_what_was_encoded_can_be_decoded_from_a_deeper_stack() -> None:
