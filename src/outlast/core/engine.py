@@ -38,7 +38,7 @@ from outlast.core.body import Body, Outcome
 from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import DecodingError, Diverged, LostRun, OutlastError, Spinning, StepError, Suspended
-from outlast.core.identity import child_run_id, derive, here, recorded_args
+from outlast.core.identity import child_run_id, derive, here
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import EVENTS, Kind, Record, RunRow
@@ -285,7 +285,7 @@ class Engine:
             self.body.cancel()
         else:
             pending = self.calls[record.key]
-            pending.intent = pending.resolution = None
+            pending.intent = pending.resolution = pending.encoded = None
             self._complete(pending.future, record.key, value, error)
         return True
 
@@ -306,7 +306,8 @@ class Engine:
     def issue(self, call: Call[Any]) -> CallFuture:
         """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
         self.check()
-        args = recorded_args(self.codec.encode([list(call.args), call.kwargs] if call.kwargs else list(call.args)))
+        whole = call.kwargs or not call.is_step  # a child's arguments are its run's input
+        args = self.codec.encode([list(call.args), call.kwargs] if whole else list(call.args))
         future = CallFuture(loop=self.loop)
         pending = Pending(self, call, args, future)
         future.pending = pending

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.definitions import Call
+from outlast.core.identity import recorded_args
 from outlast.core.records import Record
 
 if TYPE_CHECKING:
@@ -48,18 +51,19 @@ class Pending:
     """A call that was issued: what was asked, and all that is known of its attempts."""
 
     __slots__ = (
-        "args", "attempts", "call", "cause", "effect", "engine", "future", "intent", "is_child", "key", "name",
+        "args", "attempts", "call", "cause", "effect", "encoded", "engine", "future", "intent", "is_child", "key", "name",
         "queued", "resolution", "withdrawn",
     )  # fmt: skip
 
-    def __init__(self, engine: Engine, call: Call[Any], args: bytes, future: CallFuture) -> None:
+    def __init__(self, engine: Engine, call: Call[Any], encoded: bytes, future: CallFuture) -> None:
         self.engine = engine
         self.call = call
         self.key = call.key
         self.name = call.definition.name
         self.is_child = not call.is_step
         self.effect = call.settings.effect
-        self.args = args
+        self.args = recorded_args(encoded)
+        self.encoded: bytes | None = encoded if self.is_child or not _is_plain(call) else None  # until it is done
         self.future = future
         self.cause = engine.loop.seq
         self.attempts: list[Record] = []
@@ -71,3 +75,22 @@ class Pending:
     @property
     def done(self) -> bool:
         return self.future.done()
+
+    def arguments(self) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Return the arguments as they were when the call was made: what one attempt does to them no other sees, nor the body.
+
+        Raises DecodingError.
+        """
+        call = self.call
+        if self.encoded is None:
+            return call.args, call.kwargs
+        decoded = self.engine.codec.decode(self.encoded, call.definition.input_type)
+        return decoded if call.kwargs else (decoded, {})
+
+
+_PLAIN = frozenset({str, int, float, bool, bytes, NoneType})
+
+
+def _is_plain(call: Call[Any]) -> bool:
+    """Whether nothing in the arguments can change."""
+    return all(type(arg) in _PLAIN for arg in call.args) and all(type(arg) in _PLAIN for arg in call.kwargs.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future as ThreadFuture
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -25,6 +25,8 @@ class Attempt:
 
     __slots__ = (
         "_abandoned",
+        "_args",
+        "_kwargs",
         "_report",
         "_task",
         "_thread",
@@ -39,9 +41,17 @@ class Attempt:
     )
 
     def __init__(
-        self, pending: Pending, number: int, place: InStep, started: float, timeout: float | None, report: Report
+        self,
+        pending: Pending,
+        arguments: tuple[Sequence[Any], dict[str, Any]],
+        number: int,
+        place: InStep,
+        started: float,
+        timeout: float | None,
+        report: Report,
     ) -> None:
         self.pending = pending
+        self._args, self._kwargs = arguments
         self.number = number
         self.place = place
         self.started = started
@@ -88,15 +98,15 @@ class Attempt:
     # -- async ---------------------------------------------------------------------
 
     async def _run(self) -> None:
-        call, value = self.pending.call, None
+        function, value = self.pending.call.definition.fn, None
         error: BaseException | None = None
         limit: asyncio.Timeout | None = None
         try:
             if self.due is None:
-                value = await call.definition.fn(*call.args, **call.kwargs)
+                value = await function(*self._args, **self._kwargs)
             else:
                 async with asyncio.timeout(self.due) as limit:
-                    value = await call.definition.fn(*call.args, **call.kwargs)
+                    value = await function(*self._args, **self._kwargs)
         except asyncio.CancelledError as cancelled:
             error = cancelled if self._abandoned else self._said(cancelled, "cancelled itself")
         except (KeyboardInterrupt, SystemExit) as asked:
@@ -109,8 +119,7 @@ class Attempt:
     # -- in a thread -----------------------------------------------------------------
 
     def _call(self) -> Any:
-        call = self.pending.call
-        return call.definition.fn(*call.args, **call.kwargs)
+        return self.pending.call.definition.fn(*self._args, **self._kwargs)
 
     def _thread_done(self, done: ThreadFuture[Any]) -> None:
         if self._timer is not None:

@@ -30,7 +30,7 @@ def start_child(execution: Execution, pending: Pending) -> None:
         incarnation=derive(row.incarnation, "child", pending.key),
         workflow=call.definition.name,
         definition=call.definition.definition,
-        input=worker.codec.encode([list(call.args), call.kwargs]),
+        input=pending.encoded or b"",
         parent=row.pk,
         parent_key=pending.key,
         version=worker.version,

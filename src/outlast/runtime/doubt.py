@@ -124,13 +124,14 @@ class Doubt:
 
     async def _confirm(self) -> Any:
         pending, row = self.pending, self.execution.row
-        confirm, call = pending.call.settings.confirm, pending.call
+        confirm = pending.call.settings.confirm
         assert confirm is not None
+        args, kwargs = pending.arguments()
         key = derive(row.incarnation, "step", pending.key)
         here.set(InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, key, row.claim))
         if is_async(confirm):
-            return await confirm(key, *call.args, **call.kwargs)
-        answer = await asyncio.to_thread(confirm, key, *call.args, **call.kwargs)
+            return await confirm(key, *args, **kwargs)
+        answer = await asyncio.to_thread(confirm, key, *args, **kwargs)
         return await answer if asyncio.iscoroutine(answer) else answer
 
     async def _believable(self) -> tuple[float | None, str]:

@@ -155,7 +155,14 @@ class Steps:
         row, worker, key = self._run.row, self._worker, pending.key
         token = derive(row.incarnation, "step", key)
         place = InStep(row.id, row.workflow, key, pending.name, number, token, row.claim)
-        attempt = self.attempts[key] = Attempt(pending, number, place, worker.now(), timeout, self._ended)
+        try:
+            arguments = pending.arguments()
+        except OutlastError as refused:
+            worker.places.give_back(self._run)
+            self._run.calmly(self.outcome, pending, number, worker.now(), b"", None, refused)
+            return
+        attempt = Attempt(pending, arguments, number, place, worker.now(), timeout, self._ended)
+        self.attempts[key] = attempt
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
         attempt.begin(worker.loop, worker.pool)
