@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from outlast import App
-from tests.behaviour.stage import Ears, OpenApp
+from tests.behaviour.stage import Ears, OpenApp, Restart
 
 HERE = Path(__file__).parent
 STORES = ("memory", "sqlite")
@@ -65,6 +65,12 @@ def open_app(url: str) -> OpenApp:
 def ears() -> Ears:
     """Return a listener."""
     return Ears()
+
+
+@pytest.fixture
+def restart(open_app: OpenApp) -> Restart:
+    """Return a point for workflow bodies at which the program is restarted."""
+    return Restart(open_app)
 
 
 @pytest.fixture(autouse=True)

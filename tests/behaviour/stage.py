@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import outlast
-from outlast import App, Notice, Run
+from outlast import App, Call, Notice, Run
 
 OpenApp = Callable[..., App]
 
@@ -148,3 +148,36 @@ async def stuck(run: Run[Any]) -> outlast.RunInfo:
     error = await failure(run)
     assert isinstance(error, outlast.RunStuck), error
     return await run.info()
+
+
+class Restart:
+    """Stops a run at a point, closes its App there, and lets it go on in another.
+
+    A body says `await restart.point()`; `await restart.result(call)` drives it.
+    """
+
+    def __init__(self, open_app: OpenApp) -> None:
+        self._open_app = open_app
+        self._door = Door()
+
+        @outlast.step(name="restart_point")
+        async def point() -> None:
+            await self._door.passed()
+
+        self.point = point
+
+    async def run(self, call: Call[Any], **settings: Any) -> str:
+        """Run a call up to its point and close the App there; return the run's id."""
+        self._door.shut()
+        before = self._door.arrived
+        async with self._open_app(**settings) as app:
+            run = await app.start(call)
+            await self._door.reached(before + 1)
+        self._door.open()
+        return run.id
+
+    async def result(self, call: Call[Any], **settings: Any) -> Any:
+        """Run a call across the restart and return its result, or raise its error."""
+        run_id = await self.run(call, **settings)
+        async with self._open_app(**settings) as app:
+            return await (await app.get(run_id)).result()

@@ -11,7 +11,7 @@ import pytest
 
 import outlast
 from outlast import StepError, step, workflow
-from tests.behaviour.stage import OpenApp, failure
+from tests.behaviour.stage import OpenApp, Restart, failure
 
 
 class CardDeclined(Exception):
@@ -54,7 +54,6 @@ async def catching() -> list[Any]:
     try:
         await raise_it()
     except Exception as error:  # noqa: BLE001 - whatever it is
-        await asyncio.sleep(0.01)
         return [type(error).__name__, str(error), traceback.format_exception_only(error)]
     return []
 
@@ -97,7 +96,7 @@ async def test_an_error_comes_back_as_itself(open_app: OpenApp, error: Exception
         assert getattr(one, "errno", None) == getattr(error, "errno", None)
 
 
-async def test_the_body_sees_the_same_error_live_as_in_the_next_process(open_app: OpenApp) -> None:
+async def test_the_body_sees_the_same_error_live_as_after_a_restart(restart: Restart) -> None:
     raised[:] = [CardDeclined(51, reason="funds")]
     seen: list[BaseException] = []
 
@@ -107,19 +106,18 @@ async def test_the_body_sees_the_same_error_live_as_in_the_next_process(open_app
             await raise_it()
         except CardDeclined as error:
             seen.append(error)
-            await asyncio.sleep(0.05)
+            await restart.point()
             return f"{error.code} {error.reason}"
         return ""
 
-    async with open_app(park_after=0) as app:
-        assert await (await app.start(looking())).result() == "51 funds"
+    assert await restart.result(looking()) == "51 funds"
     live, replayed = seen[0], seen[-1]
     assert len(seen) == 2
     assert live is not raised[0]
     assert (str(live), live.args, vars(live)) == (str(replayed), replayed.args, vars(replayed))
 
 
-async def test_text_made_of_an_error_is_the_same_live_and_on_replay(open_app: OpenApp) -> None:
+async def test_text_made_of_an_error_is_the_same_live_and_on_replay(restart: Restart) -> None:
     calls: list[list[Any]] = []
     raised[:] = [ValueError("plain")]
 
@@ -133,11 +131,10 @@ async def test_text_made_of_an_error_is_the_same_live_and_on_replay(open_app: Op
             await raise_it()
         except ValueError as error:
             await report(f"{error!r} {traceback.format_exception_only(error)}")
-            await asyncio.sleep(0.05)
+            await restart.point()
         return "reported"
 
-    async with open_app(park_after=0) as app:
-        assert await (await app.start(reporting())).result() == "reported"
+    assert await restart.result(reporting()) == "reported"
     assert len(calls) == 1
 
 
