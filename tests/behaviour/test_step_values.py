@@ -43,7 +43,7 @@ VALUES: list[Any] = [
     {"a": 1, "b": {"c": []}},
     {1: "int", (1, 2): "tuple", None: "none"},
     {3, 1, 2},
-    frozenset({"b", "a"}),
+    frozenset({"a"}),
     dt.datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=dt.UTC),
     dt.date(2024, 5, 1),
     dt.timedelta(days=1, microseconds=5),

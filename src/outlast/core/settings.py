@@ -61,7 +61,8 @@ class Settings:
             raise WrongUse(f"key={self.key!r}: a key is a str; convert it in one place, so it is spelled one way")
         if not isinstance(self.retry, Retry):
             raise WrongUse(f"retry={self.retry!r}: must be a Retry, such as Retry(attempts=3)")
-        if not all(isinstance(t, type) and issubclass(t, BaseException) for t in self.definite):
+        definite: tuple[Any, ...] = self.definite
+        if not all(isinstance(t, type) and issubclass(t, BaseException) for t in definite):
             raise WrongUse(f"definite={self.definite!r}: must be exception types")
 
     def with_(self, **changes: Any) -> Settings:
