@@ -17,6 +17,10 @@ from outlast.core.pending import Pending
 Report = Callable[["Attempt", Any, BaseException | None], None]
 
 
+class NotBegun(Exception):
+    """The function was not called: after leave was given the process was frozen, or no thread was free for too long."""
+
+
 class Attempt:
     """An attempt under way. `report(attempt, value, error)` is called once on the loop, unless it was abandoned.
 
@@ -27,6 +31,7 @@ class Attempt:
         "_abandoned",
         "_args",
         "_kwargs",
+        "_may_begin",
         "_report",
         "_task",
         "_thread",
@@ -48,6 +53,7 @@ class Attempt:
         place: InStep,
         started: float,
         timeout: float | None,
+        may_begin: Callable[[], bool],
         report: Report,
     ) -> None:
         self.pending = pending
@@ -58,6 +64,7 @@ class Attempt:
         self.due = timeout
         self.quiet = False
         self.on_quiet: Callable[[], None] | None = None
+        self._may_begin = may_begin
         self._report: Report | None = report
         self._abandoned = False
         self._task: asyncio.Task[None] | None = None
@@ -102,6 +109,7 @@ class Attempt:
         error: BaseException | None = None
         limit: asyncio.Timeout | None = None
         try:
+            self._check_leave()
             if self.due is None:
                 value = await function(*self._args, **self._kwargs)
             else:
@@ -119,6 +127,7 @@ class Attempt:
     # -- in a thread -----------------------------------------------------------------
 
     def _call(self) -> Any:
+        self._check_leave()
         return self.pending.call.definition.fn(*self._args, **self._kwargs)
 
     def _thread_done(self, done: ThreadFuture[Any]) -> None:
@@ -140,6 +149,11 @@ class Attempt:
             report(self, None, self._timed_out())
 
     # -- both --------------------------------------------------------------------------
+
+    def _check_leave(self) -> None:
+        """Look once more, as late as can be, whether the function may be called."""
+        if self.place.beat == -1.0 or not self._may_begin():
+            raise NotBegun
 
     def _finish(self, value: Any, error: BaseException | None) -> None:
         self.quiet = True

@@ -18,7 +18,7 @@ from outlast.core.errors import OutlastError
 from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
-from outlast.runtime.attempts import Attempt
+from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import Doubt
 
@@ -161,7 +161,7 @@ class Steps:
             worker.places.give_back(self._run)
             self._run.calmly(self.outcome, pending, number, worker.now(), b"", None, refused)
             return
-        attempt = Attempt(pending, arguments, number, place, worker.now(), timeout, self._ended)
+        attempt = Attempt(pending, arguments, number, place, worker.now(), timeout, worker.holds_lease, self._ended)
         self.attempts[key] = attempt
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
@@ -201,10 +201,22 @@ class Steps:
             except OutlastError as refused:
                 what = f"step {pending.key} of run {self._run.row.id} returned what cannot be stored"
                 error = type(refused)(f"{what}: {refused}")
+        elif isinstance(error, NotBegun):
+            self._not_begun(attempt)
+            return
         elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
             self._run.after_turn()
             return
         elif self._goes_on(attempt, error):
+    def _not_begun(self, attempt: Attempt) -> None:
+        """Nothing was done, so this is neither a failure nor a doubt: try again when the lease holds."""
+        pending = attempt.pending
+        if pending.intent is not None:
+            self.failed(pending, attempt.number, attempt.started, None, 0.0, "not started: the lease had run out")
+        else:
+            self._prepare(pending)
+            self._run.after_turn()
+
             return
         self.outcome(pending, attempt.number, attempt.started, data, live, error, annotations=attempt.place.annotations)
 
