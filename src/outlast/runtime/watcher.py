@@ -99,11 +99,16 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_S):
-            try:
-                self._tick()
-            except OutlastError:
-                self._judges_from = self._clock.boot() + self._patience_s
-                self._stop.wait(0.25)  # the store is unavailable: the writer says so, and this loop comes back
+            self._stop.wait(self._look())
+
+    def _look(self) -> float:
+        """Look once. Return the seconds to rest beyond the usual."""
+        try:
+            self._tick()
+        except OutlastError:
+            self._judges_from = self._clock.boot() + self._patience_s
+            return 0.25  # the store is unavailable: the writer says so, and the next look makes up for this one
+        return 0.0
 
     def _tick(self) -> None:
         now = self._clock.boot()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from outlast.core.errors import ReadOnlyStore, StoreError, StoreUnavailable
@@ -25,6 +25,7 @@ from outlast.runtime.notices import Notices, log
 from outlast.stores.protocol import Answer, Beat, Beaten, Fenced, Store, Verb
 
 Done = Callable[[Answer | StoreError], None]
+Batch = list[tuple[Verb, Done, float | None]]
 
 BATCH_LIMIT = 2_000
 BACKOFF_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -111,32 +112,35 @@ class Writer:
     # -- the thread --------------------------------------------------------------
 
     def _run(self) -> None:
-        take, empty = self._queue.get, queue.Empty
         while True:
-            batch: list[tuple[Verb, Done, float | None]] = []
-            stopping = False
-            try:
-                item = take(timeout=self._wait_s())
-                while item is not None:
-                    batch.append(item)
-                    if len(batch) >= BATCH_LIMIT:
-                        break
-                    item = take(block=False)
-                else:
-                    stopping = True
-            except empty:
-                pass
-            self._commit(batch)
+            batch, stopping = self._gather(self._wait_s())
+            for pause_s in self._commit(batch):
+                self._pause(pause_s)
             if stopping:
                 return
 
-    def _wait_s(self) -> float | None:
+    def _gather(self, wait_s: float) -> tuple[Batch, bool]:
+        """Take all that has arrived, waiting for the first; tell whether the thread is asked to end."""
+        batch: Batch = []
+        try:
+            item = self._queue.get(timeout=wait_s)
+            while item is not None:
+                batch.append(item)
+                if len(batch) >= BATCH_LIMIT:
+                    return batch, False
+                item = self._queue.get(block=False)
+        except queue.Empty:
+            return batch, False
+        return batch, True
+
+    def _wait_s(self) -> float:
         lease = self.lease
         if lease is None or lease.lost:
             return 1.0
         return max(0.0, lease.renewal_in())
 
-    def _commit(self, batch: list[tuple[Verb, Done, float | None]]) -> None:
+    def _commit(self, batch: Batch) -> Iterator[float]:
+        """Commit a batch and hand back its answers; yields the seconds to pause before each further try."""
         failing_since: float | None = None
         tries = 0
         while True:
@@ -154,7 +158,7 @@ class Writer:
                     failing_since = now
                     self._notices("store.unavailable", error=str(error))
                 batch = self._give_up(batch, error, now)
-                self._pause(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
+                yield BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]
                 tries += 1
                 if self._thread is None and tries > len(BACKOFF_S):
                     self._answer([(done, error) for _, done, _ in batch])
@@ -172,9 +176,7 @@ class Writer:
             self._answer([(item[1], answer) for item, answer in zip(batch, answers, strict=True)])
             return
 
-    def _give_up(
-        self, batch: list[tuple[Verb, Done, float | None]], error: StoreError, now: float
-    ) -> list[tuple[Verb, Done, float | None]]:
+    def _give_up(self, batch: Batch, error: StoreError, now: float) -> Batch:
         over = [item for item in batch if item[2] is not None and (now >= item[2] or isinstance(error, ReadOnlyStore))]
         if over:
             self._answer([(done, error) for _, done, _ in over])
