@@ -201,13 +201,16 @@ class Steps:
             except OutlastError as refused:
                 what = f"step {pending.key} of run {self._run.row.id} returned what cannot be stored"
                 error = type(refused)(f"{what}: {refused}")
-        elif isinstance(error, NotBegun):
-            self._not_begun(attempt)
-            return
         elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
             self._run.after_turn()
             return
+        elif isinstance(error, NotBegun):
+            self._not_begun(attempt)
+            return
         elif self._goes_on(attempt, error):
+            return
+        self.outcome(pending, attempt.number, attempt.started, data, live, error, annotations=attempt.place.annotations)
+
     def _not_begun(self, attempt: Attempt) -> None:
         """Nothing was done, so this is neither a failure nor a doubt: try again when the lease holds."""
         pending = attempt.pending
@@ -216,9 +219,6 @@ class Steps:
         else:
             self._prepare(pending)
             self._run.after_turn()
-
-            return
-        self.outcome(pending, attempt.number, attempt.started, data, live, error, annotations=attempt.place.annotations)
 
     def stored(self, value: Any, pending: Pending) -> tuple[bytes, Any]:
         """Return a result as it is stored, and as it comes back from the store:
