@@ -9,8 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 class Codec(Protocol):
     """Turns values and errors into bytes for a store, and back.
 
-    A codec must be deterministic if argument digests are taken over its output: the same value gives the
-    same bytes in every process. `JsonCodec` is; a `WrappedCodec` that encrypts is not (see there).
+    `encode` may give other bytes each time (encryption); `comparable` may not.
     """
 
     def encode(self, value: object) -> bytes:
@@ -18,6 +17,13 @@ class Codec(Protocol):
 
         Raises `EncodingError` when a part cannot be stored (the message starts with its path) and
         `PayloadTooLarge` when the result is over the codec's limit.
+        """
+
+    def comparable(self, value: object, encoded: bytes) -> bytes:
+        """Return bytes that are the same for the same value in every process, to compare arguments on replay.
+
+        `encoded` is what `encode` made of the value just now. The bytes are recorded, so they must not show
+        what the codec hides. Raises like `encode`.
         """
 
     def decode(self, data: bytes, type: object = Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,7 +23,7 @@ class WrappedCodec:
     Nothing that `wrap` was to protect is ever stored without it: an error that cannot be wrapped is stored as nothing
     and read back as a `StepError` that says so. The size limit is that of `inner`, before wrapping.
 
-    Encryption gives other bytes each time, so digests of arguments have to be taken over the bytes of `inner`.
+    Encryption gives other bytes each time, so arguments are compared on replay by a digest of the bytes of `inner`.
     """
 
     def __init__(self, inner: Codec, wrap: Callable[[bytes], bytes], unwrap: Callable[[bytes], bytes]) -> None:
@@ -37,6 +38,11 @@ class WrappedCodec:
             return self._wrap(data)
         except Exception as error:
             raise EncodingError(f"$: the codec's wrap failed: {type(error).__name__}: {error}") from error
+
+    def comparable(self, value: object, encoded: bytes) -> bytes:
+        """Return `#` and a digest of the inner bytes of `value`; raises `EncodingError`."""
+        inner = self.inner.comparable(value, self.inner.encode(value))
+        return b"#" + hashlib.blake2b(inner, digest_size=32).hexdigest().encode()
 
     def decode(self, data: bytes, type: object = Any) -> Any:
         """Return the value in wrapped `data`; raises `DecodingError`, also when `unwrap` fails."""

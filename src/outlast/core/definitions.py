@@ -39,8 +39,8 @@ class Definition(Generic[P, R]):
             raise WrongUse(f"@outlast.{self.noun} decorates a function, not {fn!r}")
         self.fn = fn
         self.name: str = name or _plain_name(fn)
-        if not self.name or any(c in self.name for c in "/#.[]!%") or not self.name.isprintable():
-            raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % may be in it")
+        if not self.name or any(c in self.name for c in "/#.[]!%:") or not self.name.isprintable():
+            raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % : may be in it")
         self.is_async = is_async(fn)
         functools.update_wrapper(self, fn, updated=())  # type: ignore[arg-type]
         # Frameworks ask inspect and asyncio whether to await. Both look at the code's flags of anything

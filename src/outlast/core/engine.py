@@ -38,7 +38,7 @@ from outlast.core.body import Body, Outcome
 from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import DecodingError, Diverged, LostRun, OutlastError, Spinning, StepError, Suspended
-from outlast.core.identity import child_run_id, derive, here
+from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import EVENTS, Kind, Record, RunRow
@@ -49,6 +49,8 @@ class Codec(Protocol):
     """What the engine needs of a codec."""
 
     def encode(self, value: object) -> bytes: ...
+
+    def comparable(self, value: object, encoded: bytes) -> bytes: ...
 
     def decode(self, data: bytes, type: Any = Any) -> Any: ...
 
@@ -307,9 +309,10 @@ class Engine:
         """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
         self.check()
         whole = call.kwargs or not call.is_step  # a child's arguments are its run's input
-        args = self.codec.encode([list(call.args), call.kwargs] if whole else list(call.args))
+        args = [list(call.args), call.kwargs] if whole else list(call.args)
+        encoded = self.codec.encode(args)
         future = CallFuture(loop=self.loop)
-        pending = Pending(self, call, args, future)
+        pending = Pending(self, call, encoded, recorded_args(self.codec.comparable(args, encoded)), future)
         future.pending = pending
         if call.key in self.calls:
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")

@@ -8,7 +8,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.definitions import Call
-from outlast.core.identity import recorded_args
 from outlast.core.records import Record
 
 if TYPE_CHECKING:
@@ -51,18 +50,31 @@ class Pending:
     """A call that was issued: what was asked, and all that is known of its attempts."""
 
     __slots__ = (
-        "args", "attempts", "call", "cause", "effect", "encoded", "engine", "future", "intent", "is_child", "key", "name",
-        "queued", "resolution", "withdrawn",
-    )  # fmt: skip
+        "args",
+        "attempts",
+        "call",
+        "cause",
+        "effect",
+        "encoded",
+        "engine",
+        "future",
+        "intent",
+        "is_child",
+        "key",
+        "name",
+        "queued",
+        "resolution",
+        "withdrawn",
+    )
 
-    def __init__(self, engine: Engine, call: Call[Any], encoded: bytes, future: CallFuture) -> None:
+    def __init__(self, engine: Engine, call: Call[Any], encoded: bytes, args: bytes, future: CallFuture) -> None:
         self.engine = engine
         self.call = call
         self.key = call.key
         self.name = call.definition.name
         self.is_child = not call.is_step
         self.effect = call.settings.effect
-        self.args = recorded_args(encoded)
+        self.args = args  # as they are recorded
         self.encoded: bytes | None = encoded if self.is_child or not _is_plain(call) else None  # until it is done
         self.future = future
         self.cause = engine.loop.seq
@@ -77,9 +89,9 @@ class Pending:
         return self.future.done()
 
     def arguments(self) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Return the arguments as they were when the call was made: what one attempt does to them no other sees, nor the body.
+        """Return the arguments as they were when the call was made.
 
-        Raises DecodingError.
+        What one attempt does to them no other sees, nor the body. Raises DecodingError.
         """
         call = self.call
         if self.encoded is None:

@@ -222,7 +222,8 @@ class App:
         definition = call.definition
         if isinstance(definition, Step) and registry.has_other_settings(definition):
             raise WrongUse(
-                f"step {definition.name} was given options for a run of its own; whichever worker takes the run would not know "
+                f"step {definition.name} was given options for a run of its own; whichever worker takes the run "
+                "would not know "
                 f"them. Put them in @step, or call {definition.name} with them in a workflow"
             )
         if definition.signature is not None:
@@ -241,7 +242,7 @@ class App:
             pk=0,
             id=run_id,
             incarnation=secrets.token_hex(16),
-            workflow=definition.name,
+            workflow=registry.run_name(definition),
             definition=definition.definition,
             is_step=call.is_step,
             input=data,

@@ -45,7 +45,7 @@ class Claims:
 
     def claims_for(self, row: RunRow) -> str | None:
         """Return this worker's id if it takes a run that is just being started, None to leave it to the queue."""
-        if self.room and self._worker.holds_lease() and row.due is None and row.workflow in registry.names():
+        if self.room and self._worker.holds_lease() and row.due is None and registry.knows(row.workflow):
             return self._worker.id
         return None
 
@@ -146,7 +146,7 @@ class Claims:
         try:
             execution = Execution(self._worker, row, registry.find(row), records)
         except OutlastError as error:
-            self._cannot_run(row, str(error))
+            self.cannot_run(row, str(error))
             return
         if loaded is None:
             execution.replayed = -1  # no execution of it came before this one
@@ -155,7 +155,8 @@ class Claims:
         if self._worker.draining:
             execution.release()
 
-    def _cannot_run(self, row: RunRow, why: str) -> None:
+    def cannot_run(self, row: RunRow, why: str) -> None:
+        """Leave a run that this worker owns stuck, and say why."""
         verb = Stick(worker=self._worker.id, run=row.pk, claim=row.claim, reason=Reason.UNDECODABLE, detail=why)
 
         def done(_: Answer | StoreError) -> None:

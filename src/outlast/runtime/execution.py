@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from outlast.core.body import AsyncBody, Outcome
-from outlast.core.definitions import Step
-from outlast.core.engine import Engine
+from outlast.core.body import Outcome
 from outlast.core.errors import Diverged, EncodingError, OutlastError, RunCancelled, StoreError
 from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
+from outlast.runtime.engines import engine_of
+from outlast.runtime.notices import log
 from outlast.runtime.steps import Steps
-from outlast.runtime.threads import ThreadBody
 from outlast.stores.protocol import Answer, Done, Finish, Kept, Park, Release, Stick, Write
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Execution:
     ) -> None:
         self.worker = worker
         self.row = row
-        self.engine = _engine(worker, row, definition, records)
-        self.engine.on_turned = self.after_turn
+        self.engine = engine_of(worker, row, definition, records)
+        self.engine.on_turned = self._turned
         self.steps = Steps(self)
         self.committed = self.replayed = self.engine.last_seq
         self.closed = False
@@ -56,9 +56,23 @@ class Execution:
 
     def begin(self, inbox: Sequence[InboxRow] = ()) -> None:
         """Start the body, replay its journal and go on from there."""
-        self.engine.begin()
-        self.after_turn()
-        self.receive(inbox)
+        with self.net():
+            self.engine.begin()
+            self.after_turn()
+            self.receive(inbox)
+
+    def _turned(self) -> None:
+        with self.net():
+            self.after_turn()
+
+    @contextmanager
+    def net(self) -> Iterator[None]:
+        """Catch what must not happen: a fault of the library, or of a codec, sticks the run instead of hanging it."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run is named and a person sees it
+            log.exception("run %s: an unexpected error", self.row.id)
+            self.worker.give_up(self, f"an unexpected error: {type(error).__name__}: {error}")
 
     @property
     def leaving(self) -> bool:
@@ -72,7 +86,8 @@ class Execution:
         engine = self.engine
         while self._later and not engine.busy and not self.closed:
             act, args = self._later.popleft()
-            act(*args)
+            with self.net():
+                act(*args)
         if self.closed or engine.busy:
             return
         if engine.loop.unhandled:
@@ -99,7 +114,8 @@ class Execution:
         if self.engine.busy or self._later:
             self._later.append((act, args))
         else:
-            act(*args)
+            with self.net():
+                act(*args)
 
     def flush(self) -> None:
         """Send new records to be committed, in order."""
@@ -115,7 +131,8 @@ class Execution:
                 return
             if isinstance(answer, Done):
                 self.committed = last
-                self._open_gates()
+                with self.net():
+                    self._open_gates()
             else:
                 self.worker.lost_run(self, answer)
 
@@ -379,17 +396,3 @@ class Execution:
             error = repr(context.get("exception"))
             self.worker.notices("body.unhandled", run=self.row.id, message=context.get("message"), error=error)
         unhandled.clear()
-
-
-def _engine(worker: Worker, row: RunRow, definition: Definition[..., Any], records: Sequence[Record]) -> Engine:
-    """Make the engine of a run. Raises DecodingError for arguments that cannot be rebuilt here."""
-    args, kwargs = worker.decode_input(row, definition)
-    if definition.is_async or isinstance(definition, Step):
-        function = definition.call if isinstance(definition, Step) else definition.fn
-
-        async def main() -> Any:
-            return await function(*args, **kwargs)
-
-        return Engine(row, records, worker.codec, AsyncBody(main))
-    thread = ThreadBody(lambda: definition.fn(*args, **kwargs), worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
-    return Engine(row, records, worker.codec, thread, blocking=True)

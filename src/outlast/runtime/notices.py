@@ -12,6 +12,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `run.started` | a new run was committed | run, workflow |
 | `run.claimed` | a worker loaded it | run, workflow, claim, records |
 | `run.parked`, `run.released` | | run, due, detail |
+| `run.lost` | a write was refused, since another worker owns it now | run, why |
 | `run.ended` | | run, workflow, status, error |
 | `run.stuck` | a person is needed | run, reason, detail |
 | `step.started`, `step.ended`, `step.failed` | an attempt | run, step, attempt, effect, seconds, error, retry_in |
@@ -34,6 +35,7 @@ _LEVELS = {
     "worker.lost_lease": logging.WARNING,
     "worker.took_over": logging.WARNING,
     "run.stuck": logging.ERROR,
+    "run.lost": logging.WARNING,
     "step.failed": logging.WARNING,
     "step.in_doubt": logging.WARNING,
     "loop.blocked": logging.WARNING,

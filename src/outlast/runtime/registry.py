@@ -9,51 +9,60 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.core.definitions import Definition, Step, Workflow
+from outlast.core.definitions import Definition, Step
 from outlast.core.errors import WrongUse
 from outlast.core.records import RunRow
 
-_known: dict[tuple[str, bool], dict[str, Definition[..., Any]]] = {}
+STEP_PREFIX = "step:"
+"""A run of a single step stands under its step's name with this before it: no workflow's name has a colon."""
+
+_known: dict[str, dict[str, Definition[..., Any]]] = {}  # name of runs -> where defined -> what
+
+
+def run_name(definition: Definition[..., Any]) -> str:
+    """Return the name that runs of this workflow, or of this step alone, have in a store."""
+    return f"{STEP_PREFIX}{definition.name}" if isinstance(definition, Step) else definition.name
 
 
 def register(definition: Definition[..., Any]) -> None:
     """Make a step or workflow known. Defining the same function again replaces it (notebooks)."""
-    _known.setdefault((definition.name, isinstance(definition, Step)), {})[definition.definition] = definition
+    _known.setdefault(run_name(definition), {})[definition.definition] = definition
 
 
 def has_other_settings(step: Step[..., Any]) -> bool:
     """Tell whether this step differs from the one that a worker would find by its name."""
-    known = _known.get((step.name, True), {}).get(step.definition)
+    known = _known.get(run_name(step), {}).get(step.definition)
     return isinstance(known, Step) and known.fn is step.fn and known.settings != step.settings
 
 
 def names() -> tuple[str, ...]:
     """Return the names that runs may have here."""
-    return tuple({name for name, _ in _known})
+    return tuple(_known)
+
+
+def knows(name: str) -> bool:
+    """Tell whether runs of this name can be executed here."""
+    return name in _known
 
 
 def find(row: RunRow) -> Definition[..., Any]:
     """Return what the run executes. Raises WrongUse when it is not known or ambiguous."""
-    found = _known.get((row.workflow, row.is_step), {})
+    found = _known.get(row.workflow, {})
     definition = found.get(row.definition)
     if definition is not None:
         return definition
-    noun = "step" if row.is_step else "workflow"
     if len(found) == 1:
         return next(iter(found.values()))
+    noun = "step" if row.is_step else "workflow"
     if not found:
         raise WrongUse(f"run {row.id}: no {noun} named {row.workflow!r} is imported here (it was {row.definition})")
     raise WrongUse(
         f"run {row.id}: {noun} {row.workflow!r} was {row.definition}, and now {' and '.join(sorted(found))} share "
-        "that name; "
-        f"give one of them another: @{noun}(name=...)"
+        f"that name; give one of them another: @{noun}(name=...)"
     )
 
 
-def known(name: str) -> Workflow[..., Any] | Step[..., Any] | None:
-    """Return the workflow, or else the step, of this name, if there is just one."""
-    for is_step in (False, True):
-        found = _known.get((name, is_step), {})
-        if len(found) == 1:
-            return next(iter(found.values()))  # type: ignore[return-value]
-    return None
+def known(name: str) -> Definition[..., Any] | None:
+    """Return what runs of this name execute, if there is just one."""
+    found = _known.get(name, {})
+    return next(iter(found.values())) if len(found) == 1 else None

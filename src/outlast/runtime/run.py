@@ -89,7 +89,7 @@ class Run(Generic[R]):
     @property
     def workflow(self) -> str:
         """The name of the workflow (or of the step, for a run of a single step)."""
-        return self._row.workflow
+        return self._row.workflow.removeprefix(registry.STEP_PREFIX)
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end of the run and return its result, or raise the error it ended with.
@@ -167,7 +167,7 @@ def info_of(row: RunRow, app: App) -> RunInfo:
         error = f"{type(failure).__name__}: {failure}"
     return RunInfo(
         id=row.id,
-        workflow=row.workflow,
+        workflow=row.workflow.removeprefix(registry.STEP_PREFIX),
         status=row.status.value,
         reason=row.reason.value if row.reason else "",
         detail=row.detail,

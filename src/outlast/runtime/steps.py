@@ -106,7 +106,7 @@ class Steps:
 
     def _retry(self, pending: Pending) -> None:
         if self.retries.pop(pending.key, None) is not None:
-            self._prepare(pending)
+            self._run.calmly(self._prepare, pending)
 
     def _attempt(self, pending: Pending) -> None:
         """Begin the next attempt, a place being taken; for a `once` step its intent comes first."""
@@ -186,10 +186,7 @@ class Steps:
         if run.closed:
             return
         self._worker.places.give_back(run)
-        if run.engine.busy:
-            run.calmly(self._weigh, attempt, value, error)
-        else:
-            self._weigh(attempt, value, error)
+        run.calmly(self._weigh, attempt, value, error)
 
     def _weigh(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         """Make of an ended attempt an event, a further attempt, or a doubt."""
@@ -321,7 +318,10 @@ class Steps:
 
 
 def _facts(annotations: dict[str, Any]) -> str:
-    """Return annotations as JSON. They are for people, so what JSON cannot hold is told by its text, and never fails."""
+    """Return annotations as JSON.
+
+    They are for people, so what JSON cannot hold is told by its text, and never fails.
+    """
     facts = {}
     for name, fact in annotations.items():
         try:

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.core.errors import DecodingError, OutlastError, StoreError
+from outlast.core.errors import StoreError
 from outlast.core.records import InboxRow, RunRow, WorkerRow
 from outlast.runtime import registry
 from outlast.runtime.blocked import where_is
@@ -38,6 +38,7 @@ from outlast.runtime.writer import Lease, Writer
 from outlast.stores.protocol import (
     Answer,
     Beaten,
+    Failed,
     Fenced,
     Finish,
     Leave,
@@ -48,7 +49,6 @@ from outlast.stores.protocol import (
 )
 
 if TYPE_CHECKING:
-    from outlast.core.definitions import Definition
     from outlast.core.engine import Codec
 
 CLAIM_BATCH = 200
@@ -215,14 +215,6 @@ class Worker:
 
     # -- what executions need ------------------------------------------------------------
 
-    def decode_input(self, row: RunRow, definition: Definition[..., Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Return the arguments of a run, each decoded by its own annotation. Raises DecodingError naming the run."""
-        try:
-            args, kwargs = self.codec.decode(row.input, definition.input_type)
-        except OutlastError as error:
-            raise DecodingError(f"run {row.id}: its arguments cannot be rebuilt here: {error}") from None
-        return args, kwargs
-
     def forget(self, execution: Execution) -> None:
         """The run is no longer this worker's."""
         execution.stop()
@@ -272,10 +264,19 @@ class Worker:
         """A write was refused: the run is not ours as we hold it. Let it go; if it is still ours, load it again."""
         if execution.closed:
             return
+        if isinstance(answer, Failed):
+            self.give_up(execution, f"the store refused a record of it: {answer.why}")
+            return
         self.notices("run.lost", run=execution.row.id, why=str(answer))
         self.forget(execution)
         if not (isinstance(answer, Fenced) and answer.worker_lost):
             self.claims.reconcile_soon()
+
+    def give_up(self, execution: Execution, why: str) -> None:
+        """The run cannot go on here: stop it, and leave it stuck for a person to look at."""
+        if not execution.closed:
+            self.forget(execution)
+            self.claims.cannot_run(execution.row, why)
 
     def still_runs(self, key: str, run: int) -> bool:
         """Tell whether an attempt of this step is under way here, in a thread that outlived its execution."""

@@ -200,8 +200,8 @@ class Batch:
         """Put a row in an inbox and make the run due, unless the same message is or was there."""
         added = self.rows(
             "INSERT INTO inbox (run, kind, key, message_id, ok, value, created) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
-            "WHERE NOT EXISTS (SELECT 1 FROM taken WHERE run = ?1 AND kind = ?2 AND message_id = ?4) "
-            "ON CONFLICT (run, kind, message_id) DO NOTHING RETURNING id",
+            "WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND kind = ?2 AND message_id = ?4) "
+            "AND NOT EXISTS (SELECT 1 FROM taken WHERE run = ?1 AND kind = ?2 AND message_id = ?4) RETURNING id",
             row.run,
             row.kind,
             row.key,

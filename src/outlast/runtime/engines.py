@@ -1,0 +1,33 @@
+"""From a run's row and journal to its engine: which body executes it, and with what arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.body import AsyncBody
+from outlast.core.definitions import Definition, Step
+from outlast.core.engine import Engine
+from outlast.core.errors import DecodingError, OutlastError
+from outlast.core.records import Record, RunRow
+from outlast.runtime.threads import ThreadBody
+
+if TYPE_CHECKING:
+    from outlast.runtime.worker import Worker
+
+
+def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], records: Sequence[Record]) -> Engine:
+    """Make the engine of a run. Raises DecodingError for arguments that cannot be rebuilt here."""
+    try:  # each argument is decoded by its own annotation
+        args, kwargs = worker.codec.decode(row.input, definition.input_type)
+    except OutlastError as error:
+        raise DecodingError(f"run {row.id}: its arguments cannot be rebuilt here: {error}") from None
+    if definition.is_async or isinstance(definition, Step):
+        function = definition.call if isinstance(definition, Step) else definition.fn
+
+        async def main() -> Any:
+            return await function(*args, **kwargs)
+
+        return Engine(row, records, worker.codec, AsyncBody(main))
+    thread = ThreadBody(lambda: definition.fn(*args, **kwargs), worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
+    return Engine(row, records, worker.codec, thread, blocking=True)
