@@ -75,6 +75,7 @@ class Worker:
         max_crashes: int,
         version: str,
         on_end: Callable[[RunRow], None],
+        watcher: Callable[..., Watcher] = Watcher,
     ) -> None:
         self.store = store
         self.codec = codec
@@ -96,6 +97,7 @@ class Worker:
         self._max_crashes = max_crashes
         self._on_end = on_end
         self._lock: LockFile | None = None
+        self._make_watcher = watcher
         self._watcher: Watcher | None = None
         self.claims = Claims(self, max_runs)
         self._judging: set[str] = set()
@@ -129,7 +131,7 @@ class Worker:
         lease.until = answer.lease_until
         self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
         self.notices("worker.started", worker=self.id)
-        self._watcher = Watcher(self.store, self.clock, _Told(self), self.id, registry.names, self._lease_s)
+        self._watcher = self._make_watcher(self.store, self.clock, _Told(self), self.id, registry.names, self._lease_s)
         self._watcher.start()
         self.claims.look()
 
