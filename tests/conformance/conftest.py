@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from outlast.stores.memory import MemoryStore
 from outlast.stores.protocol import Clock, Store
 from outlast.stores.sqlite import SqliteStore
-from tests.conformance.world import SetClock, World
+from tests.conformance.world import SetClock, World, memory_folder
 
 StoreFactory = Callable[[Clock], Store]
 
 
+@pytest.fixture
+def fast_folder() -> Iterator[str]:
+    """Return a folder, in memory where the machine has such a place: hundreds of tests here do not need a disk."""
+    with TemporaryDirectory(dir=memory_folder()) as folder:
+        yield folder
+
+
 @pytest.fixture(params=["memory", "sqlite"])
-def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreFactory]:
+def store_factory(request: pytest.FixtureRequest, fast_folder: str) -> Iterator[StoreFactory]:
     """Return a function that opens a store; each call gives one more face of the same rows."""
     opened: list[Store] = []
 
@@ -26,7 +33,7 @@ def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[St
         return opened[0]
 
     def open_sqlite(clock: Clock) -> Store:
-        opened.append(SqliteStore(str(tmp_path / "test.db"), clock))
+        opened.append(SqliteStore(f"{fast_folder}/test.db", clock))
         return opened[-1]
 
     yield {"memory": open_memory, "sqlite": open_sqlite}[request.param]
