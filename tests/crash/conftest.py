@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.crash.harness.recorder import RESTING, STAYING, record
 from tests.crash.harness.scene import Scene, Zygote
 
 MakeScene = Callable[..., Scene]
@@ -41,3 +42,16 @@ def make_scene(zygote: Zygote, tmp_path: Path) -> Iterator[MakeScene]:
 def scene(make_scene: MakeScene) -> Scene:
     """One scene."""
     return make_scene()
+
+
+@pytest.fixture(scope="session")
+def points(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The points of a worker that keeps its runs in memory."""
+    return [p for p in record(zygote, tmp_path_factory.mktemp("staying"), **STAYING) if not p.endswith(" Leave")]
+
+
+@pytest.fixture(scope="session")
+def resting_points(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory, points: list[str]) -> list[str]:
+    """The points that there are only when runs rest: parking, and being claimed again."""
+    resting = record(zygote, tmp_path_factory.mktemp("resting"), **RESTING)
+    return [p for p in resting if (p not in points and not p.endswith(" Leave")) or " timer " in p]

@@ -6,46 +6,15 @@ case starts the same runs anew, has one worker die at one point, and judges what
 
 from __future__ import annotations
 
-import signal
-from pathlib import Path
 from zlib import crc32
 
 import pytest
 
 from tests.crash.conftest import MakeScene
-from tests.crash.harness.scene import Scene, Zygote
+from tests.crash.harness.recorder import RESTING, RUNS, STAYING
 from tests.crash.harness.verdict import judge, over
 
-RUNS = (("errand", "one"), ("letter", "one"), ("chore", "one"))
-STAYING = {"park_after": 5.0}  # no run rests, so that the one worker which claimed them passes all points itself
-RESTING = {"park_after": 0.0}  # every wait is a rest
 PARTS = 8
-
-
-def record(zygote: Zygote, folder: Path, **config: float) -> list[str]:
-    """Return the names of all points that a worker passes, from its first to its last."""
-    scene = Scene(zygote, folder, **config)
-    scene.start(*RUNS)
-    worker = scene.worker("recorder", recording=True)
-    assert judge(scene) == []
-    worker.signal(signal.SIGTERM)
-    worker.wait("left")
-    names = [event.name for event in worker.events("point")]
-    scene.close()
-    return names
-
-
-@pytest.fixture(scope="session")
-def points(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The points of a worker that keeps its runs in memory."""
-    return [p for p in record(zygote, tmp_path_factory.mktemp("staying"), **STAYING) if not p.endswith(" Leave")]
-
-
-@pytest.fixture(scope="session")
-def resting_points(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory, points: list[str]) -> list[str]:
-    """The points that there are only when runs rest: parking, and being claimed again."""
-    resting = record(zygote, tmp_path_factory.mktemp("resting"), **RESTING)
-    return [p for p in resting if (p not in points and not p.endswith(" Leave")) or " timer " in p]
 
 
 def kill_at(make_scene: MakeScene, point: str, others: int, **config: float) -> list[str]:

@@ -19,7 +19,7 @@ from outlast import DidNotHappen, Happened, Retry, Unknown, step, workflow
 from outlast.sync import sleep
 from tests.crash.harness import ledger
 from tests.crash.harness.ledger import REFUSED, Line
-from tests.crash.harness.points import gate, plain, point
+from tests.crash.harness.points import gate, plain, point, whole
 
 
 class Setting(msgspec.Struct):
@@ -93,11 +93,12 @@ async def pay(what: str, cents: int) -> str:
     """Pay, at most once. The bank refuses a worker that was replaced, as one that is told `outlast.fence()` can."""
     where = _where()
     point(f"enter {where}")
-    newest = max((line.fence for line in ledger.read(here.ledger) if line.run == outlast.current.run_id), default=0)
-    if outlast.fence() < newest:
-        ledger.append(here.ledger, _line("pay", REFUSED, what))
-        raise Busy(f"fence {outlast.fence()} is behind {newest}")
-    ledger.append(here.ledger, _line("pay", "once", what))
+    with whole:
+        fences = [line.fence for line in ledger.read(here.ledger) if line.run == outlast.current.run_id]
+        refused = outlast.fence() < max(fences, default=0)
+        ledger.append(here.ledger, _line("pay", REFUSED if refused else "once", what))
+    if refused:
+        raise Busy(f"fence {outlast.fence()} is behind {max(fences)}")
     point(f"leave {where}")
     return f"paid {cents} for {what}"
 

@@ -33,9 +33,9 @@ CHILD_ID = re.compile(r"\.(\w+)\.[0-9a-f]{10}$")  # what is random in a child's 
 class Fault(msgspec.Struct, kw_only=True):
     """What happens to the process at a point.
 
-    `do` is `kill`, `stop` (freeze until SIGCONT), `unavailable` (the store cannot be reached: before, or after the
-    commit, as when an answer is lost), `break` (a fault of the driver that nobody foresaw) or `wait`. It waits
-    `pause_s` first, but no longer than until the test opens the gate `until`.
+    `do` is one of: `kill`; `stop`, which freezes until SIGCONT, outside of any commit if the point is;
+    `unavailable`, the store cannot be reached (after the commit: its answer is lost); `break`, the driver fails in a
+    way that nobody foresaw; `wait`. Before that it waits `pause_s`, or until the test opens the gate `until`.
     """
 
     at: str
@@ -52,6 +52,8 @@ _folder = ""
 _counts: Counter[str] = Counter()
 _run_ids: dict[int, str] = {}
 _verbs = threading.local()
+whole = threading.RLock()
+"""Held over what a freeze does not cut in two: a commit, and what the bank does in one go."""
 
 
 def install(plan: Sequence[Fault], tell: Callable[..., None], *, recording: bool, folder: str) -> None:
@@ -85,8 +87,9 @@ def _strike(fault: Fault) -> None:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "stop":
-            _tell("stopped", point=fault.at)
-            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread first: it does nothing more
+            with whole:
+                _tell("stopped", point=fault.at)
+                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread first: it does nothing more
         case "unavailable":
             _tell("struck", point=fault.at)
             raise StoreUnavailable(f"injected {fault.at}")
@@ -118,7 +121,8 @@ def _watched_transact(transact: Callable[..., list[Answer]]) -> Callable[..., li
             point(f"before {name}")
         _verbs.names = names
         try:
-            answers = transact(self, verbs)
+            with whole:
+                answers = transact(self, verbs)
         finally:
             _verbs.names = ()
         for answer in answers:

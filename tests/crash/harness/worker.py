@@ -37,6 +37,7 @@ class Config(msgspec.Struct, kw_only=True):
     settings: dict[str, Any] = {}  # more arguments of App
     faults: list[Fault] = []
     recording: bool = False
+    reports: list[str] = []  # notices that it passes on beside the usual ones
     broken: list[str] = []
     starts: list[tuple[str, str, list[Any]]] = []  # (run id, workflow, arguments), for a client
 
@@ -64,7 +65,7 @@ async def _work(config: Config, tell: Any) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
 
     def listen(notice: Notice) -> None:
-        if notice.name in REPORTED:
+        if notice.name in REPORTED or notice.name in config.reports:
             tell(notice.name, **notice.data)
 
     async with _app(config, listen):

@@ -1,0 +1,26 @@
+"""Finding the points: a worker passes all of them undisturbed and reports their names."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.crash.harness.scene import Scene, Zygote
+from tests.crash.harness.verdict import judge
+
+RUNS = (("errand", "one"), ("letter", "one"), ("chore", "one"))
+STAYING = {"park_after": 5.0}  # no run rests, so that the one worker which claimed them passes all points itself
+RESTING = {"park_after": 0.0}  # every wait is a rest
+
+
+def record(zygote: Zygote, folder: Path, **config: float) -> list[str]:
+    """Return the names of all points that a worker passes, from its first to its last."""
+    scene = Scene(zygote, folder, **config)
+    scene.start(*RUNS)
+    worker = scene.worker("recorder", recording=True)
+    assert judge(scene) == []
+    worker.signal(signal.SIGTERM)
+    worker.wait("left")
+    names = [event.name for event in worker.events("point")]
+    scene.close()
+    return names
