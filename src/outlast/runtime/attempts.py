@@ -82,6 +82,7 @@ class Attempt:
         context.run(here.set, self.place)
         if self.pending.call.definition.is_async:
             self._task = loop.create_task(self._run(), name=self.place.step_id, context=context)
+            self._task.add_done_callback(self._task_done)
             return
         self._thread = pool.submit(context.run, self._call)
         self._thread.add_done_callback(lambda done: loop.call_soon_threadsafe(self._thread_done, done))
@@ -123,6 +124,11 @@ class Attempt:
             late = isinstance(raised, TimeoutError) and limit is not None and limit.expired()
             error = self._timed_out() if late else raised
         self._finish(value, error)
+
+    def _task_done(self, _: asyncio.Task[None]) -> None:
+        """Report a task that was cancelled before its first turn: it has never entered its code."""
+        if not self.quiet:
+            self._finish(None, asyncio.CancelledError())
 
     # -- in a thread -----------------------------------------------------------------
 
