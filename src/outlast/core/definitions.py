@@ -11,6 +11,7 @@ import asyncio
 import copy
 import functools
 import inspect
+import math
 import sys
 import warnings
 from asyncio import events
@@ -89,6 +90,30 @@ class Definition(Generic[P, R]):
         """A type that holds all parameters' annotations, for finding classes when arguments are decoded."""
         hints = tuple(hint for name, hint in _hints(self.fn).items() if name != "return")
         return tuple[hints] if hints else Any  # type: ignore[valid-type]
+
+    def check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise TypeError, as the call of the function would, when it does not take these arguments."""
+        fewest, most = self._positional
+        if not kwargs and fewest <= len(args) <= most:
+            return
+        if self.signature is not None:
+            try:
+                self.signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self.name}(): {error}") from None
+
+    @functools.cached_property
+    def _positional(self) -> tuple[float, float]:
+        """How many positional arguments suffice at least and at most: a quick look for the usual call."""
+        fewest, most = 0, 0
+        for parameter in self.signature.parameters.values() if self.signature is not None else ():
+            required = parameter.default is parameter.empty
+            match parameter.kind:
+                case parameter.POSITIONAL_ONLY | parameter.POSITIONAL_OR_KEYWORD:
+                    fewest, most = fewest + required, most + 1
+                case parameter.KEYWORD_ONLY if required:
+                    return (math.inf, 0)
+        return fewest, most
 
     @functools.cached_property
     def signature(self) -> inspect.Signature | None:

@@ -218,19 +218,15 @@ class App:
 
     def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
         _check_call(call)
-        run_id = check_run_id(id) if id is not None else secrets.token_hex(8)
+        digits = secrets.token_hex(24)
+        run_id = check_run_id(id) if id is not None else digits[:16]
         definition = call.definition
         if isinstance(definition, Step) and registry.has_other_settings(definition):
             raise WrongUse(
                 f"step {definition.name} was given options for a run of its own; whichever worker takes the run "
-                "would not know "
-                f"them. Put them in @step, or call {definition.name} with them in a workflow"
+                f"would not know them. Put them in @step, or call {definition.name} with them in a workflow"
             )
-        if definition.signature is not None:
-            try:
-                definition.signature.bind(*call.args, **call.kwargs)
-            except TypeError as error:
-                raise TypeError(f"{definition.name}(): {error}") from None
+        definition.check_arguments(call.args, call.kwargs)
         try:
             data = self.codec.encode([list(call.args), call.kwargs])
         except EncodingError as error:
@@ -241,7 +237,7 @@ class App:
         return RunRow(
             pk=0,
             id=run_id,
-            incarnation=secrets.token_hex(16),
+            incarnation=digits[16:],
             workflow=registry.run_name(definition),
             definition=definition.definition,
             is_step=call.is_step,

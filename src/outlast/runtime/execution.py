@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.body import Outcome
@@ -56,20 +55,17 @@ class Execution:
 
     def begin(self, inbox: Sequence[InboxRow] = ()) -> None:
         """Start the body, replay its journal and go on from there."""
-        with self.net():
-            self.engine.begin()
-            self.after_turn()
-            self.receive(inbox)
+        self._caught(self.engine.begin)
+        self._caught(self.after_turn)
+        self.receive(inbox)
 
     def _turned(self) -> None:
-        with self.net():
-            self.after_turn()
+        self._caught(self.after_turn)
 
-    @contextmanager
-    def net(self) -> Iterator[None]:
-        """Catch what must not happen: a fault of the library, or of a codec, sticks the run instead of hanging it."""
+    def _caught(self, act: Callable[..., None], *args: Any) -> None:
+        """Call `act` over a net: a fault of the library, or of a codec, sticks the run instead of hanging it."""
         try:
-            yield
+            act(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is named and a person sees it
             log.exception("run %s: an unexpected error", self.row.id)
             self.worker.give_up(self, f"an unexpected error: {type(error).__name__}: {error}")
@@ -86,8 +82,7 @@ class Execution:
         engine = self.engine
         while self._later and not engine.busy and not self.closed:
             act, args = self._later.popleft()
-            with self.net():
-                act(*args)
+            self._caught(act, *args)
         if self.closed or engine.busy:
             return
         if engine.loop.unhandled:
@@ -114,8 +109,7 @@ class Execution:
         if self.engine.busy or self._later:
             self._later.append((act, args))
         else:
-            with self.net():
-                act(*args)
+            self._caught(act, *args)
 
     def flush(self) -> None:
         """Send new records to be committed, in order."""
@@ -131,8 +125,7 @@ class Execution:
                 return
             if isinstance(answer, Done):
                 self.committed = last
-                with self.net():
-                    self._open_gates()
+                self._caught(self._open_gates)
             else:
                 self.worker.lost_run(self, answer)
 
