@@ -6,6 +6,7 @@ was lost or a load failed, `reconcile` finds the runs that this worker owns and 
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from outlast.core.errors import OutlastError, StoreError
@@ -13,7 +14,7 @@ from outlast.core.records import RunRow
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
-from outlast.stores.protocol import Answer, Claim, Claimed, Loaded, Stick
+from outlast.stores.protocol import Answer, Claim, Claimed, Fenced, Loaded, Stick
 
 if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
@@ -30,6 +31,7 @@ class Claims:
         self._loading: set[int] = set()
         self._claiming = False
         self._claim_again = False
+        self._held_back = False
 
     @property
     def busy(self) -> bool:
@@ -56,7 +58,8 @@ class Claims:
             self._claim_again = True
             return
         limit = min(self.room, CLAIM_BATCH)
-        if not limit or not names or not self._worker.holds_lease():
+        self._held_back = not self._worker.holds_lease()
+        if not limit or not names or self._held_back:
             return
         self._claiming = True
         self._claim_again = False
@@ -64,6 +67,7 @@ class Claims:
             worker=self._worker.id,
             workflows=names,
             limit=limit,
+            key=secrets.token_hex(8),  # so that a claim whose answer was lost gives the same runs again
             version=self._worker.version,
             python=self._worker.python,
         )
@@ -76,8 +80,15 @@ class Claims:
                 self._load(row)
             if len(answer.runs) == verb.limit or self._claim_again:
                 self.look()
+        elif not isinstance(answer, (Claimed, Fenced)):
+            self.reconcile_soon()  # nobody can tell what became of it
         self._worker.look_due()
         self._worker.check_empty()
+
+    def lease_renewed(self) -> None:
+        """Look now, if the lease did not hold when it was time to."""
+        if self._held_back:
+            self.look()
 
     def _load(self, row: RunRow) -> None:
         if row.pk in self._worker.executions or row.pk in self._loading:

@@ -178,8 +178,9 @@ class Worker:
     # -- the lease -----------------------------------------------------------------------
 
     def lease_renewed(self) -> None:
-        """The lease holds again: what was held back may start."""
+        """The lease holds: what was held back while it did not may start now."""
         self.places.lease_renewed()
+        self.claims.lease_renewed()
 
     def lease_lost(self, why: str) -> None:
         """Another worker has taken over: stop everything from outside, and begin again as a new worker."""

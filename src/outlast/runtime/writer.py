@@ -143,8 +143,9 @@ class Writer:
         """Commit a batch and hand back its answers; yields the seconds to pause before each further try."""
         failing_since: float | None = None
         tries = 0
+        overdue = False
         while True:
-            beat = self.lease is not None and not self.lease.lost and self.lease.renewal_in() <= 0
+            beat = self.lease is not None and not self.lease.lost and (overdue or self.lease.renewal_in() <= 0)
             if not batch and not beat:
                 return
             verbs: list[Verb] = [item[0] for item in batch]
@@ -173,8 +174,24 @@ class Writer:
                 self._notices("store.back", seconds=round(self._clock.boot() - failing_since, 3))
             if beat:
                 self._beaten(answers.pop(0))
-            self._answer([(item[1], answer) for item, answer in zip(batch, answers, strict=True)])
-            return
+            overdue = not beat and self.lease is not None and not self.lease.lost
+            batch = self._hand_back(batch, answers, keep_late=overdue)
+            if not batch:
+                return
+
+    def _hand_back(self, batch: Batch, answers: list[Answer], *, keep_late: bool) -> Batch:
+        """Hand the answers back; return what is to be sent again, after a beat: verbs that were refused since the wait
+        for the database outlasted the lease. If nobody took the lease meanwhile, it can be renewed and nothing is lost.
+        """
+        late: Batch = []
+        answered: list[tuple[Done, Answer | StoreError]] = []
+        for item, answer in zip(batch, answers, strict=True):
+            if keep_late and isinstance(answer, Fenced) and answer.worker_lost:
+                late.append(item)
+            else:
+                answered.append((item[1], answer))
+        self._answer(answered)
+        return late
 
     def _give_up(self, batch: Batch, error: StoreError, now: float) -> Batch:
         over = [item for item in batch if item[2] is not None and (now >= item[2] or isinstance(error, ReadOnlyStore))]
@@ -191,10 +208,8 @@ class Writer:
         if lease is None:
             return
         if isinstance(answer, Beaten):
-            late = lease.renewal_in() < -lease.seconds / 2
             lease.until = answer.lease_until
-            if late:
-                self._tell(lambda outside: outside.lease_renewed())
+            self._tell(lambda outside: outside.lease_renewed())  # each time: what waits for it may have come just now
         elif isinstance(answer, Fenced):
             lease.lost = True
             why = answer.why
