@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -24,3 +25,9 @@ def record(zygote: Zygote, folder: Path, **config: float) -> list[str]:
     names = [event.name for event in worker.events("point")]
     scene.close()
     return names
+
+
+def moments(points: list[str]) -> list[str]:
+    """Return one point of each kind: the same side of the same verb, record and step, wherever it first comes."""
+    kinds = {re.sub(r"main/|#\d+| of .*| (?=\w+-one)\S+", "", p): p for p in reversed(points)}
+    return list(reversed(kinds.values()))
