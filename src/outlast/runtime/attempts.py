@@ -35,8 +35,8 @@ class Attempt:
         "_report",
         "_task",
         "_thread",
+        "_time_left",
         "_timer",
-        "due",
         "number",
         "on_quiet",
         "pending",
@@ -52,7 +52,7 @@ class Attempt:
         number: int,
         place: InStep,
         started: float,
-        timeout: float | None,
+        time_left: Callable[[], float | None],
         may_begin: Callable[[], bool],
         report: Report,
     ) -> None:
@@ -61,7 +61,7 @@ class Attempt:
         self.number = number
         self.place = place
         self.started = started
-        self.due = timeout
+        self._time_left = time_left  # seconds that it may take, counted from when its code begins
         self.quiet = False
         self.on_quiet: Callable[[], None] | None = None
         self._may_begin = may_begin
@@ -84,10 +84,8 @@ class Attempt:
             self._task = loop.create_task(self._run(), name=self.place.step_id, context=context)
             self._task.add_done_callback(self._task_done)
             return
-        self._thread = pool.submit(context.run, self._call)
+        self._thread = pool.submit(context.run, self._call, loop)
         self._thread.add_done_callback(lambda done: loop.call_soon_threadsafe(self._thread_done, done))
-        if self.due is not None:
-            self._timer = loop.call_later(self.due, self._thread_timeout)
 
     def abandon(self) -> None:
         """Cancel it; what it still does or returns no longer matters to anyone."""
@@ -110,11 +108,11 @@ class Attempt:
         error: BaseException | None = None
         limit: asyncio.Timeout | None = None
         try:
-            self._check_leave()
-            if self.due is None:
+            left = self._check_leave()
+            if left is None:
                 value = await function(*self._args, **self._kwargs)
             else:
-                async with asyncio.timeout(self.due) as limit:
+                async with asyncio.timeout(left) as limit:
                     value = await function(*self._args, **self._kwargs)
         except asyncio.CancelledError as cancelled:
             error = cancelled if self._abandoned else self._said(cancelled, "cancelled itself")
@@ -132,9 +130,15 @@ class Attempt:
 
     # -- in a thread -----------------------------------------------------------------
 
-    def _call(self) -> Any:
-        self._check_leave()
+    def _call(self, loop: asyncio.AbstractEventLoop) -> Any:
+        left = self._check_leave()
+        if left is not None:
+            loop.call_soon_threadsafe(self._start_timer, loop, left)
         return self.pending.call.definition.fn(*self._args, **self._kwargs)
+
+    def _start_timer(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        if not self.quiet:
+            self._timer = loop.call_later(seconds, self._thread_timeout)
 
     def _thread_done(self, done: ThreadFuture[Any]) -> None:
         if self._timer is not None:
@@ -156,10 +160,12 @@ class Attempt:
 
     # -- both --------------------------------------------------------------------------
 
-    def _check_leave(self) -> None:
-        """Look once more, as late as can be, whether the function may be called."""
-        if self.place.beat == -1.0 or not self._may_begin():
+    def _check_leave(self) -> float | None:
+        """Look once more, as late as can be, whether the function may be called; return the seconds it may take."""
+        left = self._time_left()
+        if self.place.beat == -1.0 or not self._may_begin() or (left is not None and left <= 0):
             raise NotBegun
+        return left
 
     def _finish(self, value: Any, error: BaseException | None) -> None:
         self.quiet = True

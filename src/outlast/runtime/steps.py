@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outlast.codec.refusal import text_of
@@ -120,7 +121,7 @@ class Steps:
         number = pending.attempts[-1].attempt + 1 if pending.attempts else 1
         timeout = pending.call.settings.timeout
         if pending.effect is not Effect.ONCE:
-            self._begin(pending, number, timeout)
+            self._begin(pending, number, lambda: timeout)
             return
         now = self._worker.now()
         intent = run.engine.note(
@@ -143,15 +144,10 @@ class Steps:
         if pending.intent is not intent:
             self._worker.places.give_back(self._run)
             return
-        left = (intent.due or 0.0) - self._worker.now()
-        if left > 0:
-            self._begin(pending, intent.attempt, left)
-        else:  # its commit took longer than the attempt may: nothing was sent, so this is no doubt
-            self._worker.places.give_back(self._run)
-            why = "not started: its time was over before its intent was committed"
-            self._run.calmly(self.failed, pending, intent.attempt, intent.at, None, 0.0, why)
+        deadline, now = intent.due or 0.0, self._worker.now
+        self._begin(pending, intent.attempt, lambda: deadline - now())
 
-    def _begin(self, pending: Pending, number: int, timeout: float | None) -> None:
+    def _begin(self, pending: Pending, number: int, time_left: Callable[[], float | None]) -> None:
         row, worker, key = self._run.row, self._worker, pending.key
         token = derive(row.incarnation, "step", key)
         place = InStep(row.id, row.workflow, key, pending.name, number, token, row.claim)
@@ -161,7 +157,7 @@ class Steps:
             worker.places.give_back(self._run)
             self._run.calmly(self.outcome, pending, number, worker.now(), b"", None, refused)
             return
-        attempt = Attempt(pending, arguments, number, place, worker.now(), timeout, worker.holds_lease, self._ended)
+        attempt = Attempt(pending, arguments, number, place, worker.now(), time_left, worker.holds_lease, self._ended)
         self.attempts[key] = attempt
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
@@ -209,10 +205,17 @@ class Steps:
         self.outcome(pending, attempt.number, attempt.started, data, live, error, annotations=attempt.place.annotations)
 
     def _not_begun(self, attempt: Attempt) -> None:
-        """Nothing was done, so this is neither a failure nor a doubt: try again when the lease holds."""
+        """Nothing was done, so this is neither a failure nor a doubt: try again when there is time, and a lease."""
         pending = attempt.pending
         if pending.intent is not None:
-            self.failed(pending, attempt.number, attempt.started, None, 0.0, "not started: the lease had run out")
+            self.failed(
+                pending,
+                attempt.number,
+                attempt.started,
+                None,
+                0.0,
+                "not started: the lease had run out, or the time for it",
+            )
         else:
             self._prepare(pending)
             self._run.after_turn()
