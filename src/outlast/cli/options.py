@@ -1,0 +1,34 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        "-u",
+        metavar="URL",
+        help="The store: sqlite:///agent.db or a path. Default: the environment's OUTLAST_URL, else ./outlast.db.",
+    ),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, errors too.")]
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)]
+
+StepName = Annotated[
+    str,
+    typer.Argument(
+        metavar="STEP",
+        help="The step as `outlast show` names it (main/charge#1), or its bare name where that is enough.",
+        show_default=False,
+    ),
+]
+
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="S", min=0.0, help="Wait at most so many seconds (exit code 124).")
+]

@@ -1,0 +1,105 @@
+"""Where commands write: rich on a terminal, plain lines of any length into a pipe or file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from outlast.cli.exits import ExitCode
+from outlast.cli.failures import Told
+from outlast.cli.wording import visible
+
+_ANY_WIDTH = 1_000_000
+
+
+def print_line(text: str) -> None:
+    """Write a line to stdout."""
+    _write(f"{text}\n")
+
+
+def _write(text: str) -> None:
+    """Write to stdout; end the command quietly when nobody reads it any more."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout again at its end, and would complain: let that go nowhere.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Told(ExitCode.BROKEN_PIPE) from None
+
+
+def print_json(value: Any) -> None:
+    """Write a value to stdout as one JSON document."""
+    print_line(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def json_line(value: Any) -> str:
+    """Return a value as JSON in one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def print_note(text: str) -> None:
+    """Write a line to stderr, beside the output."""
+    with contextlib.suppress(OSError):
+        print(visible(text), file=sys.stderr, flush=True)  # noqa: T201 - this is where a command line speaks
+
+
+def show(renderable: RenderableType) -> None:
+    """Write something of rich's: with colour on a terminal, else as plain lines that are not cut to a width."""
+    if sys.stdout.isatty():
+        Console(highlight=False).print(renderable)
+        return
+    written = io.StringIO()
+    encoding = (sys.stdout.encoding or "utf-8").lower()
+    plain = Console(file=written, width=_ANY_WIDTH, color_system=None, highlight=False, legacy_windows=False)
+    options = plain.options.update()
+    options.encoding = encoding
+    lines = plain.render_lines(renderable, options, pad=False)
+    _write("".join("".join(part.text for part in line).rstrip() + "\n" for line in lines))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], *, folded: Sequence[str] = ()) -> None:
+    """Write a table without lines. On a terminal, columns named in `folded` may be broken over lines."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column.upper(), no_wrap=column not in folded, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
+    show(table)
+
+
+STATUS_STYLE = {
+    "pending": "cyan",
+    "running": "blue",
+    "waiting": "cyan",
+    "succeeded": "green",
+    "failed": "red",
+    "cancelled": "yellow",
+    "stuck": "bold red",
+}
+
+
+def status_text(status: str, reason: str = "") -> Text:
+    """Return a status, and the reason of a stuck one, in its colour."""
+    return Text(f"{status}: {reason}" if reason else status, style=STATUS_STYLE.get(status, ""))
+
+
+@contextlib.contextmanager
+def progress(text: str) -> Iterator[Any]:
+    """Show on stderr that something is waited for, if that is a terminal; yields what to call with a new text."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    console = Console(stderr=True, highlight=False)
+    with console.status(Text(visible(text))) as status:
+        yield lambda text: status.update(Text(visible(text)))

@@ -1,0 +1,82 @@
+"""Stored values as plain JSON, for people and other programs.
+
+The codec's tags keep Python's types apart. Here they are taken off without
+rebuilding anything: no class of the user's need be imported, and what cannot be read is
+shown as it is. A reading tool never fails on one value.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import msgspec
+
+_SECOND_PART = {  # tags whose payload is [name, value, ...]
+    *("$attrs", "$dataclass", "$defaultdict", "$enum", "$namedtuple", "$purepath", "$pydantic", "$struct", "$subclass"),
+    "$url",
+}
+
+
+def plain(data: bytes | None) -> Any:
+    """Return an encoded value in JSON's own types; what is not JSON comes back as text."""
+    if not data:
+        return None
+    try:
+        return _without_tags(msgspec.json.decode(data))
+    except (msgspec.DecodeError, RecursionError):
+        return data.decode("utf-8", "backslashreplace")
+
+
+def plain_error(data: bytes | None) -> tuple[str, str]:
+    """Return the type (`CardDeclined`) and the text of an encoded error."""
+    value = plain(data)
+    if isinstance(value, dict) and isinstance(value.get("type"), str):
+        return value["type"].rpartition(":")[2].rpartition(".")[2] or value["type"], str(value.get("text", ""))
+    return "Error", value if isinstance(value, str) else json.dumps(value)
+
+
+def one_line(data: bytes | None) -> str:
+    """Return an encoded value as JSON in one line."""
+    return json.dumps(plain(data), ensure_ascii=False)
+
+
+def _without_tags(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_tags(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        (name,) = value
+        if name.startswith("$"):
+            try:
+                return _untagged(name, value[name])
+            except (TypeError, ValueError, LookupError):
+                pass  # damaged, or newer than this version: shown with its tag
+    return {name: _without_tags(item) for name, item in value.items()}
+
+
+def _untagged(tag: str, payload: Any) -> Any:
+    if tag in _SECOND_PART:
+        return _without_tags(payload[1])
+    match tag:
+        case "$exception":
+            return {"type": payload[0], "text": _without_tags(payload[1]["text"])}
+        case "$dict":
+            pairs = [(_without_tags(key), _without_tags(item)) for key, item in payload]
+            if all(isinstance(key, str | int) for key, _ in pairs):
+                return {str(key): item for key, item in pairs}
+            return [list(pair) for pair in pairs]
+        case "$deque":
+            return _without_tags(payload[0])
+        case "$int":
+            return int(payload, 16)
+        case "$datetime" | "$time" if isinstance(payload, list):
+            return f"{payload[0]} {payload[1]}" if isinstance(payload[1], str) else payload[0]
+        case "$timedelta":
+            return dt.timedelta(*payload).total_seconds()
+        case "$unset":
+            return None
+        case _:
+            return _without_tags(payload)
