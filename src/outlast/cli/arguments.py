@@ -1,0 +1,83 @@
+"""JSON from the command line to the arguments of a workflow, by its annotations."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from outlast.core.definitions import Definition
+from outlast.core.errors import WrongUse
+
+
+def json_value(text: str, what: str) -> Any:
+    """Return the value of a JSON text. Raises WrongUse that says what a text on a command line is easily missing."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise WrongUse(
+            f"{what} {text!r} is not JSON: {error}; a text needs its quotes inside those of the shell: '\"text\"'"
+        ) from None
+
+
+def arguments_for(definition: Definition[..., Any], text: str | None) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments that a JSON array (positional) or object (by name) holds for a workflow or step.
+
+    Each is converted to its parameter's annotation: dataclasses, pydantic models, dates and so on. Raises WrongUse that
+    names the parameter.
+    """
+    given = [] if text is None else json_value(text, "ARGS")
+    if not isinstance(given, list | dict):
+        raise WrongUse(
+            f"ARGS is a JSON array of arguments or an object of named ones, not {text}; one argument is '[{text}]'"
+        )
+    args, kwargs = (given, {}) if isinstance(given, list) else ([], given)
+    signature = definition.signature
+    if signature is None:
+        return args, kwargs
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise WrongUse(f"{definition.name}{signature}: {error}") from None
+    hints = _annotations(definition)
+    for name, value in bound.arguments.items():
+        if name not in hints:
+            continue
+        where = f"{definition.name}: argument {name!r}"
+        match signature.parameters[name].kind:
+            case inspect.Parameter.VAR_POSITIONAL:
+                bound.arguments[name] = tuple(_converted(item, hints[name], where) for item in value)
+            case inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[name] = {key: _converted(item, hints[name], where) for key, item in value.items()}
+            case _:
+                bound.arguments[name] = _converted(value, hints[name], where)
+    return list(bound.args), dict(bound.kwargs)
+
+
+def _annotations(definition: Definition[..., Any]) -> dict[str, Any]:
+    try:
+        return inspect.get_annotations(inspect.unwrap(definition.fn), eval_str=True)
+    except Exception:  # noqa: BLE001 - an annotation may be anything; then the JSON stays as it is
+        return {}
+
+
+def _converted(value: Any, annotation: Any, where: str) -> Any:
+    try:
+        return msgspec.convert(value, annotation, strict=False, dec_hook=_of_class)
+    except msgspec.ValidationError as error:
+        raise WrongUse(f"{where}: {error}") from None
+    except (TypeError, NotImplementedError):
+        return value  # an annotation that says nothing of JSON, such as a protocol or a type variable
+
+
+def _of_class(cls: Any, value: Any) -> Any:
+    """Make an instance of a class that msgspec does not know."""
+    if isinstance(cls, type) and isinstance(value, cls):
+        return value
+    if hasattr(cls, "model_validate"):
+        return cls.model_validate(value)  # pydantic's error is a ValueError, which msgspec makes its own
+    if isinstance(cls, type) and issubclass(cls, PurePath):
+        return cls(value)
+    raise NotImplementedError(f"no way from JSON to {cls!r}")

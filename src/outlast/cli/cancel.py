@@ -1,0 +1,54 @@
+"""`outlast cancel`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from outlast.cli.exits import ExitCode
+from outlast.cli.failures import Told
+from outlast.cli.opening import with_store
+from outlast.cli.options import Json, RunId, Timeout, Url
+from outlast.cli.output import print_json, print_line
+from outlast.cli.waiting import run_row, wait_for_end
+from outlast.core.errors import WrongUse
+from outlast.core.records import RunRow
+from outlast.core.transitions import Status
+from outlast.runtime.app import App
+
+
+def cancel(
+    run: RunId,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
+    timeout: Timeout = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a run to end. Its code gets CancelledError where it waits, and cleans up first.
+
+    A `once` step that has begun runs to its outcome before that. Asking again changes nothing.
+
+    \b
+    outlast cancel order-55
+    outlast cancel order-55 --wait --timeout 30
+    """
+    if timeout is not None and not wait:
+        raise WrongUse("--timeout limits the waiting, so it goes with --wait")
+
+    async def ask(app: App) -> RunRow:
+        await app.cancel(run)
+        return await wait_for_end(app, run, timeout, as_json=as_json) if wait else await run_row(app, run)
+
+    row = with_store(url, ask)
+    status = row.status.value
+    if as_json:
+        print_json({"id": row.id, "status": status})
+    elif row.status is Status.CANCELLED:
+        print_line(f"run {row.id} is cancelled")
+    elif wait:
+        print_line(f"run {row.id} ended as {status} all the same")
+    else:
+        print_line(f"run {row.id} was asked to end; it is {status}")
+    if wait and row.status in (Status.FAILED, Status.STUCK):
+        raise Told(ExitCode.FAILED)

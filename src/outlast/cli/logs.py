@@ -1,0 +1,155 @@
+"""What a worker says on stderr while it works: lines for people, or JSON lines for machines.
+
+Notices of the runtime come as events, with their data; everything else that is logged (the
+store's warnings, the user's own) comes through the same handler, so that one process speaks one language.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from outlast.cli.wording import counted, iso_time, lasted, visible_lines
+from outlast.runtime.notices import Notice
+
+_log = logging.getLogger("outlast.events")
+
+Data = dict[str, Any]
+
+
+def _run_ended(data: Data) -> str:
+    return f"run {data['run']} ({data['workflow']}) {data['status']}"
+
+
+def _step_failed(data: Data) -> str:
+    retry = data["retry_in"]
+    again = f"; tried again in {lasted(retry)}" if retry is not None else ""
+    return f"run {data['run']}: attempt {data['attempt']} of step {data['step']} failed: {data['error']}{again}"
+
+
+def _step_ended(data: Data) -> str:
+    error = f" with {data['error']}" if data.get("error") else ""
+    return f"run {data['run']}: step {data['step']} ended{error}"
+
+
+def _took_over(data: Data) -> str:
+    stuck = f", {data['stuck']} stuck" if data["stuck"] else ""
+    return f"took over {counted(data['runs'], 'run')} of worker {data['dead']} ({data['evidence']}){stuck}"
+
+
+# name -> (level, sentence); DEBUG is said with --verbose. A name that is not here is said as it is.
+SENTENCES: dict[str, tuple[int, Callable[[Data], str]]] = {
+    "worker.started": (logging.DEBUG, lambda d: f"worker {d['worker']} started"),
+    "worker.stopped": (logging.INFO, lambda d: f"worker {d['worker']} stopped"),
+    "worker.draining": (logging.INFO, lambda d: f"draining: handing back {counted(d['runs'], 'run')}"),
+    "worker.lost_lease": (
+        logging.WARNING,
+        lambda d: f"the lease is lost ({d['why']}); {counted(d['runs'], 'run')} stopped here",
+    ),
+    "worker.took_over": (logging.WARNING, _took_over),
+    "run.started": (logging.DEBUG, lambda d: f"run {d['run']} ({d['workflow']}) started"),
+    "run.claimed": (
+        logging.DEBUG,
+        lambda d: f"run {d['run']} ({d['workflow']}) claimed, {counted(d['records'], 'record')}",
+    ),
+    "run.parked": (logging.DEBUG, lambda d: f"run {d['run']} parked: {d['detail']}"),
+    "run.released": (logging.DEBUG, lambda d: f"run {d['run']} handed back"),
+    "run.ended": (logging.INFO, _run_ended),
+    "run.stuck": (logging.ERROR, lambda d: f"run {d['run']} is stuck: {d['reason']}: {d['detail']}"),
+    "run.lost": (logging.WARNING, lambda d: f"run {d['run']} is no longer held here: {d['why']}"),
+    "step.started": (logging.DEBUG, lambda d: f"run {d['run']}: step {d['step']} started, attempt {d['attempt']}"),
+    "step.ended": (logging.DEBUG, _step_ended),
+    "step.failed": (logging.WARNING, _step_failed),
+    "step.in_doubt": (
+        logging.WARNING,
+        lambda d: f"run {d['run']}: attempt {d['attempt']} of step {d['step']} is in doubt: {d['why']}",
+    ),
+    "loop.blocked": (
+        logging.WARNING,
+        lambda d: f"the event loop has not turned for {d['seconds']} s; it is at {d['where']}",
+    ),
+    "body.unhandled": (logging.WARNING, lambda d: f"run {d['run']}: {d['message']}: {d['error']}"),
+    "store.unavailable": (logging.ERROR, lambda d: f"the store cannot be written: {d['error']}"),
+    "store.back": (logging.WARNING, lambda d: f"the store can be written again, after {d['seconds']:.1f} s"),
+}
+
+
+class Talker:
+    """Sets up the process's logging, and is the App's `on_event`."""
+
+    def __init__(self, *, as_json: bool, level: int = logging.INFO) -> None:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_JsonLines() if as_json else _HumanLines(colour=sys.stderr.isatty()))
+        handler.addFilter(_is_no_notice)
+        self._handler = handler
+        ours = logging.getLogger("outlast")
+        ours.addHandler(handler)
+        ours.propagate = False
+        ours.setLevel(level)
+
+    def adopt_root(self) -> None:
+        """Say what the user's code logs, from WARNING on, unless it has set up logging itself."""
+        root = logging.getLogger()
+        if not root.handlers:
+            root.addHandler(self._handler)
+
+    def __call__(self, notice: Notice) -> None:
+        """Say a notice."""
+        level, sentence = SENTENCES.get(notice.name, (logging.INFO, None))
+        if not _log.isEnabledFor(level):
+            return
+        try:
+            text = sentence(notice.data) if sentence is not None else str(notice)
+        except (KeyError, TypeError, ValueError):
+            text = str(notice)
+        self.say(text, level=level, event=notice.name, **notice.data)
+
+    def say(self, text: str, *, level: int = logging.INFO, event: str = "", **data: Any) -> None:
+        """Say something of the command's own."""
+        _log.log(level, "%s", text, extra={"outlast_event": event, "outlast_data": data})
+
+
+def _is_no_notice(record: logging.LogRecord) -> bool:
+    """Tell whether a record is anything but a notice: those come as events, and would be said twice."""
+    return not (isinstance(record.args, tuple) and record.args and isinstance(record.args[0], Notice))
+
+
+class _HumanLines(logging.Formatter):
+    """`19:24:05 WARNING text`; INFO is not named."""
+
+    _COLOURS = {logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "31"}  # noqa: RUF012 - a table
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and a traceback where there is one."""
+        name = "" if record.name.startswith("outlast") else f"{record.name}: "
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname} "
+        text = f"{level}{name}{visible_lines(record.getMessage())}"
+        if self._colour and record.levelno in self._COLOURS:
+            text = f"\x1b[{self._COLOURS[record.levelno]}m{text}\x1b[0m"
+        line = f"{self.formatTime(record, self.datefmt)} {text}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _JsonLines(logging.Formatter):
+    """An object with time, level, message, and for a notice its event and data."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: Data = {"time": iso_time(record.created), "level": record.levelname.lower(), "logger": record.name}
+        event = getattr(record, "outlast_event", "")
+        if event:
+            line |= {"event": event, **getattr(record, "outlast_data", {})}
+        for name in ("run_id", "step_id"):  # of outlast.current.logger
+            if getattr(record, name, None) is not None:
+                line[name] = getattr(record, name)
+        line["message"] = record.getMessage()
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)

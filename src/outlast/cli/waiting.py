@@ -1,0 +1,83 @@
+"""Waiting for the end of a run, and telling how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from outlast.cli.exits import ExitCode
+from outlast.cli.failures import Told, tell
+from outlast.cli.output import print_note, progress
+from outlast.cli.plain import plain, plain_error
+from outlast.cli.workers import living_workers
+from outlast.core.errors import RunNotFound
+from outlast.core.records import RunRow
+from outlast.core.transitions import ENDED, Status
+from outlast.runtime.app import App
+
+LOOK_AGAIN_S = 0.25
+HINT_AFTER_S = 2.0
+
+
+async def run_row(app: App, id: str) -> RunRow:
+    """Return a run as it stands in the store. Raises RunNotFound."""
+    await app.get(id)  # raises what names the run and what to do
+    row: RunRow | None = await asyncio.to_thread(app.store.run, id)
+    if row is None:
+        raise RunNotFound(f"run {id} was pruned just now")
+    return row
+
+
+async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: bool) -> RunRow:
+    """Return a run's row once it has ended or is stuck; ends the command when `timeout` seconds were not enough."""
+    run = await app.get(id)
+    meanwhile = asyncio.create_task(_tell_meanwhile(app, id, hint=not as_json))
+    try:
+        with contextlib.suppress(Exception):  # the run's own error, which the row has, too
+            await run.result(timeout)
+    finally:
+        meanwhile.cancel()
+    row = await run_row(app, id)
+    if row.status in ENDED or row.status is Status.STUCK:
+        return row
+    waits = f": {row.detail}" if row.detail else ""
+    message = f"run {row.id} has not ended within {timeout or 0:g} s; it is {row.status.value}{waits}"
+    tell(message, "TimeoutError", as_json=as_json, run=row.id, status=row.status.value)
+    raise Told(ExitCode.TIMED_OUT)
+
+
+async def _tell_meanwhile(app: App, id: str, *, hint: bool) -> None:
+    """Say on a terminal how the run stands, and in any case when nobody is there to execute it."""
+    waited = 0.0
+    with progress(f"run {id}") as say:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_S)
+            waited += LOOK_AGAIN_S
+            row = await asyncio.to_thread(app.store.run, id)
+            if row is None:
+                return
+            say(f"run {id} is {row.status.value}" + (f": {row.detail}" if row.detail else ""))
+            if hint and waited >= HINT_AFTER_S:
+                hint = False
+                if row.status is Status.PENDING and not await asyncio.to_thread(living_workers, app):
+                    print_note(f"run {id} waits for a worker, and none is alive; start one: outlast worker CODE")
+
+
+def tell_end(row: RunRow, *, as_json: bool) -> Any:
+    """Return the plain result of a run that succeeded; tell of any other end and end the command."""
+    if row.status is Status.SUCCEEDED:
+        return plain(row.result)
+    more = {"run": row.id, "status": row.status.value}
+    match row.status:
+        case Status.CANCELLED:
+            tell(f"run {row.id} ({row.workflow}) was cancelled", "RunCancelled", as_json=as_json, **more)
+        case Status.STUCK:
+            reason = row.reason.value if row.reason is not None else ""
+            message = f"run {row.id} ({row.workflow}) is stuck: {reason}: {row.detail}"
+            tell(message, "RunStuck", as_json=as_json, reason=reason, **more)
+        case _:
+            name, text = plain_error(row.error)
+            message = text if as_json else f"run {row.id} ({row.workflow}) failed: {name}: {text}"
+            tell(message, name, as_json=as_json, **more)
+    raise Told(ExitCode.FAILED)

@@ -1,0 +1,119 @@
+"""`outlast worker`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from outlast.cli.loading import load_all
+from outlast.cli.logs import Talker
+from outlast.cli.opening import refuse_memory
+from outlast.cli.options import Url
+from outlast.cli.wording import counted
+from outlast.runtime import registry
+from outlast.runtime.app import App
+
+LEAVE_WITHIN_S = 5.0
+"""How long the process may take to end once its runs are handed back."""
+
+
+def worker(
+    code: Annotated[
+        list[str],
+        typer.Argument(metavar="CODE...", help="Where the workflows are: agent.py or shop.agent.", show_default=False),
+    ],
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="S", min=0, help="Seconds that steps in flight get to end.")
+    ] = 10.0,
+    lease: Annotated[
+        float, typer.Option("--lease", metavar="S", help="Seconds without a beat until others take its runs over.")
+    ] = 10.0,
+    max_runs: Annotated[
+        int, typer.Option("--max-runs", metavar="N", min=1, help="Most runs in memory at a time.")
+    ] = 10_000,
+    max_threads: Annotated[
+        int, typer.Option("--max-threads", metavar="N", min=1, help="Most threads for sync steps.")
+    ] = 64,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="V", help="Your code's version, for its runs. Default: OUTLAST_VERSION."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell of every step and run.")] = False,
+    url: Url = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines.")] = False,
+) -> None:
+    """Execute runs of the workflows in CODE until told to stop.
+
+    SIGTERM or Ctrl-C drains: it claims no more, hands runs back at once between steps, and lets steps in flight end
+    within the grace period; another worker goes on with them. A second one stops at once, and the lease does the rest.
+    Start as many workers as you like on one store.
+
+    \b
+    outlast worker agent.py
+    outlast worker shop.agent shop.mail --url sqlite:////var/lib/shop/agent.db
+    """
+    talker = Talker(as_json=as_json, level=logging.DEBUG if verbose else logging.INFO)
+    load_all(code)
+    talker.adopt_root()
+    app = App(
+        url,
+        on_event=talker,
+        lease=lease,
+        max_runs=max_runs,
+        max_threads=max_threads,
+        grace=grace,
+        version=version,
+    )
+    refuse_memory(app.url)
+    asyncio.run(_serve(app, talker))
+
+
+async def _serve(app: App, talker: Talker) -> None:
+    """Execute runs until the first signal, then hand them back."""
+    stop = _Stop(asyncio.get_running_loop(), talker)
+    async with app:
+        names = ", ".join(sorted(registry.names()))
+        store, pid = app.store.info().location, os.getpid()
+        talker.say(f"ready: serving {names} from {store} (process {pid})", event="ready", store=store, pid=pid)
+        await stop.asked.wait()
+    left = sum(thread.name.startswith("outlast-step") for thread in threading.enumerate())
+    if left:
+        text = f"{counted(left, 'step')} did not end within {app.grace:g} s; the next worker settles what became of it"
+        talker.say(text, level=logging.WARNING)
+    _leave_within(0.1 if left else LEAVE_WITHIN_S)
+
+
+class _Stop:
+    """What SIGTERM and SIGINT do: the first asks for an orderly end, the second ends the process."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, talker: Talker) -> None:
+        self.asked = asyncio.Event()
+        self._loop = loop
+        self._talker = talker
+        self._signals = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._handle)  # not through the loop: it comes also when a step blocks that
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            os._exit(128 + number)
+        self._loop.call_soon_threadsafe(self._ask, signal.Signals(number).name)
+
+    def _ask(self, name: str) -> None:
+        self._talker.say(f"{name}: handing runs back; once more to stop at once", event="stopping", signal=name)
+        self.asked.set()
+
+
+def _leave_within(seconds: float) -> None:
+    """End the process after that time, even if a step still works in a thread: nothing can end one from outside."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,229 @@
+"""`outlast start`, `result` and `cancel`: from a command line to a run, and to its end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from outlast.cli.exits import ExitCode
+from tests.unit.outlast_command import Outlast
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Outlast:
+    return Outlast(tmp_path)
+
+
+def test_start_prints_the_id_of_a_run_that_waits_for_a_worker(command: Outlast) -> None:
+    result = command("start", "agent.py:fulfil", '["order"]')
+    assert result.returncode == 0, result.stderr
+    run = result.stdout.strip()
+    assert command.json("show", run)["run"]["status"] == "pending"
+
+
+def test_start_with_an_id_can_be_said_again(command: Outlast) -> None:
+    words = ("start", "agent.py:fulfil", '["order"]', "--id", "order 55")
+    assert command(*words).stdout == command(*words).stdout == "order 55\n"
+    other = command("start", "agent.py:fulfil", '["another"]', "--id", "order 55")
+    assert other.returncode == ExitCode.WRONG_USE
+    assert "exists already" in other.stderr
+    assert "Traceback" not in other.stderr
+
+
+def test_start_here_executes_and_prints_the_result(command: Outlast) -> None:
+    result = command("start", "agent.py:fulfil", '{"order": "order", "times": "3"}', "--here", "--id", "r")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == "order: 15"
+    assert result.stderr == "run r\n"
+
+
+def test_arguments_become_what_the_annotations_say(command: Outlast) -> None:
+    result = command("start", "agent.py:buy", '[{"card": "4242", "cents": "7"}]', "--here", "--json", "--id", "r")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == {"id": "r", "workflow": "buy", "status": "succeeded", "result": 7}
+
+
+def test_arguments_of_many_kinds(command: Outlast) -> None:
+    name = command.write(
+        "kinds.py",
+        """
+        import datetime
+        import decimal
+        import enum
+        from pathlib import Path
+        from typing import Any, Callable, Optional, TypeVar
+
+        import pydantic
+        import outlast
+
+        class Colour(enum.Enum):
+            RED = "red"
+
+        class Order(pydantic.BaseModel):
+            id: int
+            lines: list[str] = []
+
+        @outlast.workflow
+        async def see(
+            a: datetime.date, b: decimal.Decimal, c: Colour, d: Order, e: Optional[int], f: Path, g: Any,
+            h: "list[Order]", *rest: float, **more: Colour,
+        ) -> list[str]:
+            return [repr(v) for v in (a, b, c, d, e, f, g, h, rest, more)]
+
+        T = TypeVar("T")
+
+        @outlast.workflow
+        async def odd(a: T, b: Callable[[], int], c: "NoSuchType") -> list[str]:
+            return [repr(v) for v in (a, b, c)]
+        """,
+    )
+    arguments = (
+        '["2025-01-02", "1.10", "red", {"id": "5"}, null, "/tmp", {"x": [1]}, [{"id": 6, "lines": ["a"]}], 1, "2"]'
+    )
+    result = command("start", f"{name}:see", arguments, "--here")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [
+        "datetime.date(2025, 1, 2)", "Decimal('1.10')", "<Colour.RED: 'red'>", "Order(id=5, lines=[])", "None",
+        "PosixPath('/tmp')", "{'x': [1]}", "[Order(id=6, lines=['a'])]", "(1.0, 2.0)", "{}",
+    ]  # fmt: skip
+    result = command("start", f"{name}:odd", '[1, 2, "x"]', "--here")
+    assert json.loads(result.stdout) == ["1", "2", "'x'"]
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "says"),
+    [
+        ("agent.py:fulfil", '["order"', "is not JSON"),
+        ("agent.py:fulfil", "order", "is not JSON"),
+        ("agent.py:fulfil", '"order"', "one argument is '[\"order\"]'"),
+        ("agent.py:fulfil", "[]", "missing a required argument: 'order'"),
+        ("agent.py:fulfil", '{"ordr": "x"}', "fulfil(order: str, times: int = 1)"),
+        ("agent.py:fulfil", '["order", "many"]', "argument 'times'"),
+        ("agent.py:buy", '[{"card": "4242"}]', "argument 'made'"),
+        ("agent.py", "[]", "fulfil"),
+        ("agent.py:nothing", "[]", "it has blocking"),
+        ("agent.py:plain", "[]", "plain function"),
+        ("nothing.py:x", "[]", "there is no file nothing.py"),
+    ],
+)
+def test_what_cannot_be_started_is_told_and_changes_nothing(
+    command: Outlast, target: str, arguments: str, says: str
+) -> None:
+    result = command("start", target, arguments)
+    assert result.returncode == ExitCode.WRONG_USE
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "Warning" not in result.stderr
+    assert result.stdout == ""
+    assert not command.store.exists()
+
+
+@pytest.mark.parametrize("id", ["", " x", "x" * 256])
+def test_an_id_that_cannot_be_one_is_refused(command: Outlast, id: str) -> None:
+    result = command("start", "agent.py:fulfil", '["order"]', "--id", id)
+    assert result.returncode == ExitCode.WRONG_USE
+    assert "run id" in result.stderr
+    assert "Warning" not in result.stderr
+
+
+def test_a_step_can_be_a_run_of_its_own(command: Outlast) -> None:
+    result = command("start", "agent.py:plan", '["four"]', "--here", "--id", "r")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == {"card": "4242", "cents": 4}
+    assert command.json("runs")[0]["is_step"] is True
+
+
+def test_a_run_that_fails_here_is_told_and_its_exit_code_is_1(command: Outlast) -> None:
+    result = command("start", "agent.py:fails", "--here", "--id", "r")
+    assert result.returncode == ExitCode.FAILED
+    assert "error: run r (fails) failed: LookupError: no such order" in result.stderr
+    assert result.stdout == ""
+    as_json = command("start", "agent.py:fails", "--here", "--id", "r", "--json")
+    assert as_json.returncode == ExitCode.FAILED
+    error = json.loads(as_json.stderr.splitlines()[-1])
+    assert error == {"error": "no such order", "type": "LookupError", "run": "r", "status": "failed"}
+
+
+def test_start_and_wait_for_a_worker(command: Outlast) -> None:
+    with command.process("worker", "agent.py") as worker:
+        worker.wait_for("ready")
+        result = command("start", "agent.py:fulfil", '["order"]', "--wait", "--id", "r")
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout) == "order: 5"
+
+
+def test_waiting_says_that_no_worker_is_alive(command: Outlast) -> None:
+    result = command("start", "agent.py:fulfil", '["order"]', "--wait", "--timeout", "2.5", "--id", "r")
+    assert result.returncode == ExitCode.TIMED_OUT
+    assert "outlast worker" in result.stderr
+    assert "run r has not ended within 2.5 s; it is pending" in result.stderr
+
+
+def test_timeout_without_waiting_is_wrong(command: Outlast) -> None:
+    assert command("start", "agent.py:fulfil", '["x"]', "--timeout", "1").returncode == ExitCode.WRONG_USE
+    assert not command.store.exists()
+    command("start", "agent.py:fulfil", '["x"]', "--id", "r")
+    assert command.here("cancel", "r", "--timeout", "1").exit_code == ExitCode.WRONG_USE
+    assert command.json("show", "r")["run"]["status"] == "pending"
+
+
+def test_memory_is_for_here_only(command: Outlast) -> None:
+    assert command("start", "agent.py:fulfil", '["x"]', "--url", "memory://").returncode == ExitCode.WRONG_USE
+    result = command("start", "agent.py:fulfil", '["x"]', "--url", "memory://", "--here")
+    assert json.loads(result.stdout) == "x: 1"
+
+
+def test_result_of_what_is_not_imported_is_plain_json(command: Outlast) -> None:
+    command("start", "agent.py:plan", '["four"]', "--here", "--id", "r")
+    assert json.loads(command.here("result", "r").stdout) == {"card": "4242", "cents": 4}
+
+
+def test_result_of_a_failed_run_goes_to_stderr(command: Outlast) -> None:
+    command("start", "agent.py:fails", "--here", "--id", "r")
+    result = command.here("result", "r")
+    assert (result.exit_code, result.stdout) == (ExitCode.FAILED, "")
+    assert "LookupError: no such order" in result.stderr
+
+
+def test_result_with_timeout_0_only_looks(command: Outlast) -> None:
+    command("start", "agent.py:fulfil", '["order"]', "--id", "r")
+    assert command.here("result", "r", "--timeout", "0").exit_code == ExitCode.TIMED_OUT
+    as_json = command.here("result", "r", "--timeout", "0", "--json")
+    assert json.loads(as_json.stderr)["type"] == "TimeoutError"
+    command("start", "agent.py:fulfil", '["order"]', "--id", "r", "--here")
+    assert command.here("result", "r", "--timeout", "0").exit_code == 0
+
+
+def test_a_run_that_was_never_begun_is_cancelled_at_once(command: Outlast) -> None:
+    command("start", "agent.py:fulfil", '["order"]', "--id", "r")
+    assert command.here("cancel", "r").stdout == "run r is cancelled\n"
+    assert command.here("cancel", "r").stdout == "run r is cancelled\n"
+    assert command.here("result", "r").exit_code == ExitCode.FAILED
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled(command: Outlast) -> None:
+    command("start", "agent.py:fulfil", '["order"]', "--id", "r", "--here")
+    result = command.here("cancel", "r")
+    assert result.exit_code == ExitCode.WRONG_USE
+    assert "cannot be cancelled" in result.stderr
+
+
+def test_cancel_waits_for_a_run_that_is_under_way(command: Outlast) -> None:
+    command("start", "agent.py:slow", '["never"]', "--id", "r")
+    with command.process("worker", "agent.py") as worker:
+        worker.wait_for("step began")
+        assert command.json("cancel", "r", "--wait") == {"id": "r", "status": "cancelled"}
+        worker.wait_for("run r (slow) cancelled")
+
+
+def test_ctrl_c_while_waiting_leaves_the_run_alone(command: Outlast) -> None:
+    command("start", "agent.py:fulfil", '["order"]', "--id", "r")
+    with command.process("result", "r") as waiting:
+        waiting.wait_for("none is alive")
+        waiting.signal(signal.SIGINT)
+        assert waiting.exit_code() == ExitCode.INTERRUPTED
+        assert not any("Traceback" in line for line in waiting.lines)
+    assert command.json("show", "r")["run"]["status"] == "pending"

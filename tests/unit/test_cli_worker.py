@@ -1,0 +1,306 @@
+"""`outlast worker`, as a process: it comes up, serves, drains, stops at once, and says what is wrong with code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from outlast.cli.exits import ExitCode
+from tests.unit.outlast_command import Outlast, Process
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Outlast:
+    return Outlast(tmp_path)
+
+
+def status_of(command: Outlast, run: str) -> str:
+    status: str = command.json("show", run)["run"]["status"]
+    return status
+
+
+def start(command: Outlast, target: str, arguments: str = "[]") -> None:
+    result = command("start", f"agent.py:{target}", arguments, "--id", "r")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_worker_says_when_it_is_ready_and_executes_runs(command: Outlast) -> None:
+    start(command, "fulfil", '["order"]')
+    with command.process("worker", "agent.py") as worker:
+        line = worker.wait_for("ready: ")
+        assert "fulfil" in line
+        assert str(command.store) in line
+        worker.wait_for("run r (fulfil) succeeded")
+        assert command.here("result", "r").stdout == '"order: 5"\n'
+        worker.signal(signal.SIGTERM)
+        assert worker.exit_code() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_lets_the_step_in_flight_end_and_hands_the_run_back(
+    command: Outlast, number: signal.Signals
+) -> None:
+    start(command, "slow", '["go"]')
+    with command.process("worker", "agent.py", "--grace", "60") as worker:
+        worker.wait_for("step began")
+        worker.signal(number)
+        worker.wait_for(f"{number.name}: handing runs back")
+        (command.folder / "go").touch()
+        assert worker.exit_code() == 0, worker.lines
+    assert status_of(command, "r") in ("pending", "succeeded")
+    with command.process("worker", "agent.py") as worker:
+        assert command.here("result", "r", "--timeout", "60").stdout == '"go"\n'
+    assert (command.folder / "began").read_text() == "x"
+
+
+def test_a_step_that_outlasts_the_grace_period_does_not_hold_the_worker_up(command: Outlast) -> None:
+    start(command, "slow", '["go"]')
+    with command.process("worker", "agent.py", "--grace", "0.1") as worker:
+        worker.wait_for("step began")
+        worker.signal(signal.SIGTERM)
+        assert worker.exit_code() == 0
+    assert status_of(command, "r") == "pending"
+
+
+def test_a_thread_that_cannot_be_ended_does_not_hold_the_worker_up(command: Outlast) -> None:
+    start(command, "stubborn_flow")
+    with command.process("worker", "agent.py", "--grace", "0.1") as worker:
+        worker.wait_for("step began")
+        worker.signal(signal.SIGTERM)
+        worker.wait_for("1 step did not end within 0.1 s")
+        assert worker.exit_code() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGINT, ExitCode.INTERRUPTED)]
+)
+def test_the_second_signal_ends_it_at_once(command: Outlast, number: signal.Signals, code: ExitCode) -> None:
+    start(command, "slow", '["never"]')
+    with command.process("worker", "agent.py", "--grace", "600") as worker:
+        worker.wait_for("step began")
+        worker.signal(number)
+        worker.wait_for("handing runs back")
+        worker.signal(number)
+        assert worker.exit_code() == code
+
+
+def test_two_signals_end_it_even_while_a_step_blocks_its_loop(command: Outlast) -> None:
+    start(command, "blocking_flow")
+    with command.process("worker", "agent.py") as worker:
+        worker.wait_for("step began")
+        worker.signal(signal.SIGTERM)
+        worker.signal(signal.SIGINT)  # another number: two of one kind may arrive as one
+        assert worker.exit_code() in (ExitCode.TERMINATED, ExitCode.INTERRUPTED)
+
+
+def test_another_worker_goes_on_when_one_is_killed(command: Outlast) -> None:
+    start(command, "slow", '["go"]')
+    with command.process("worker", "agent.py") as first:
+        first.wait_for("step began")
+        with command.process("worker", "agent.py") as second:
+            second.wait_for("ready")
+            first.signal(signal.SIGKILL)
+            second.wait_for("took over 1 run of worker")
+            (command.folder / "go").touch()
+            second.wait_for("run r (slow) succeeded")
+
+
+def test_the_log_as_json_is_a_line_for_each_event(command: Outlast) -> None:
+    start(command, "fulfil", '["order"]')
+    with command.process("worker", "agent.py", "--json", "--verbose") as worker:
+        worker.wait_for('"run.ended"')
+        worker.signal(signal.SIGTERM)
+        assert worker.exit_code() == 0
+    events = {line["event"]: line for line in map(json.loads, worker.lines) if "event" in line}
+    assert events["ready"]["pid"] == worker.pid
+    assert events["run.ended"]["run"] == "r"
+    assert events["run.ended"]["status"] == "succeeded"
+    assert events["step.ended"]["step"] == "main/plan#1"
+    assert events["stopping"]["signal"] == "SIGTERM"
+    assert all({"time", "level", "message"} <= line.keys() for line in events.values())
+
+
+def test_each_event_is_told_once_whatever_the_code_does_with_logging(command: Outlast) -> None:
+    name = command.write(
+        "loud.py",
+        """
+        import logging
+        import outlast
+        logging.basicConfig(level=logging.DEBUG)
+
+        @outlast.step
+        async def speak() -> None:
+            outlast.current.logger.warning("a word from the step")
+
+        @outlast.workflow
+        async def talk() -> None:
+            await speak()
+        """,
+    )
+    command("start", "loud.py:talk", "--id", "r")
+    with command.process("worker", name) as worker:
+        worker.wait_for("run r (talk) succeeded")
+        worker.signal(signal.SIGTERM)
+        worker.exit_code()
+    assert sum("ready" in line for line in worker.lines) == 1
+    assert sum("succeeded" in line for line in worker.lines) == 1
+    assert sum("a word from the step" in line for line in worker.lines) == 1
+
+
+SEED = """
+import os
+import sys
+import outlast
+
+@outlast.workflow
+async def look() -> None:
+    pass
+
+print("seed", os.environ.get("PYTHONHASHSEED"), sys.flags.hash_randomization, flush=True)
+"""
+
+
+def seed_line(worker: Process) -> str:
+    return worker.wait_for("seed ")
+
+
+def test_the_hash_seed_is_fixed_however_the_command_is_called(command: Outlast) -> None:
+    name = command.write("look.py", SEED)
+    with command.process("worker", name) as worker:
+        assert seed_line(worker) == "seed 0 0"
+        worker.wait_for("ready")
+    argv = [str(Path(sys.executable).parent / "outlast"), "worker", name]
+    worker = Process(argv, command.folder, command.env)
+    assert seed_line(worker) == "seed 0 0"
+    worker.end()
+    assert command("start", f"{name}:look", "--here").stdout.startswith("seed 0 0\n")
+
+
+@pytest.mark.parametrize(("given", "seen"), [("7", "seed 7 1"), ("0", "seed 0 0"), ("random", "seed 0 0")])
+def test_a_hash_seed_of_the_users_is_kept(command: Outlast, given: str, seen: str) -> None:
+    name = command.write("look.py", SEED)
+    with command.process("worker", name, PYTHONHASHSEED=given) as worker:
+        assert seed_line(worker) == seen
+
+
+def test_a_python_told_to_ignore_its_environment_does_not_start_for_ever(command: Outlast) -> None:
+    name = command.write("look.py", SEED)
+    worker = Process([sys.executable, "-E", "-m", "outlast", "worker", name], command.folder, command.env)
+    assert seed_line(worker) == "seed 0 1"
+    worker.wait_for("ready")
+    worker.end()
+
+
+# -- code that is not right -------------------------------------------------------------
+
+
+def refused(command: Outlast, *code: str) -> str:
+    result = command("worker", *code)
+    assert result.returncode == ExitCode.WRONG_USE, result.stderr
+    assert result.stdout == ""
+    assert not command.store.exists()
+    return result.stderr
+
+
+def test_code_that_fails_is_shown_with_its_own_traceback(command: Outlast) -> None:
+    name = command.write("broken.py", "def deep() -> None:\n    raise KeyError('PAYMENT_TOKEN')\n\n\ndeep()\n")
+    stderr = refused(command, name)
+    assert "error: broken.py cannot be imported:" in stderr
+    assert "line 2, in deep" in stderr
+    assert "KeyError: 'PAYMENT_TOKEN'" in stderr
+    assert "importlib" not in stderr
+    assert "outlast/cli" not in stderr
+
+
+def test_code_with_a_syntax_error_is_shown(command: Outlast) -> None:
+    stderr = refused(command, command.write("typo.py", "def x(:\n"))
+    assert "SyntaxError" in stderr
+    assert "typo.py" in stderr
+
+
+def test_a_missing_dependency_of_the_code_is_shown_as_such(command: Outlast) -> None:
+    command.write("needs.py", "import no_such_thing\n")
+    for name in ("needs.py", "needs"):
+        stderr = refused(command, name)
+        assert "ModuleNotFoundError: No module named 'no_such_thing'" in stderr
+        assert 'needs.py", line 1' in stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("nothing.py", "there is no file nothing.py"),
+        ("nothing", "there is no module 'nothing'"),
+        ("agent.nothing", "there is no module 'agent.nothing'"),
+        ("two words.py", "there is no file"),
+    ],
+)
+def test_code_that_is_not_there_is_named(command: Outlast, code: str, says: str) -> None:
+    assert says in refused(command, code)
+
+
+def test_a_name_without_py_for_a_file_is_understood_from_the_folder(command: Outlast) -> None:
+    with command.process("worker", "agent") as worker:
+        worker.wait_for("ready")
+
+
+def test_code_in_a_package_is_imported_by_its_dotted_name(command: Outlast) -> None:
+    command.write("shop/__init__.py", "")
+    command.write("shop/parts.py", "import outlast\n\n\n@outlast.step\nasync def one() -> int:\n    return 1\n")
+    name = command.write(
+        "shop/flows.py",
+        """
+        import outlast
+        from .parts import one
+
+        @outlast.workflow
+        async def flow() -> int:
+            return await one()
+        """,
+    )
+    assert "name it with dots" in refused(command, name)
+    with command.process("worker", "shop.flows") as worker:
+        assert "flow" in worker.wait_for("ready")
+
+
+def test_code_without_a_workflow_is_refused(command: Outlast) -> None:
+    stderr = refused(command, "agent.py", command.write("empty.py", "x = 1\n"))
+    assert "empty.py defines no workflow" in stderr
+
+
+def test_a_file_named_like_a_module_of_pythons_is_refused(command: Outlast) -> None:
+    stderr = refused(command, command.write("shop/json.py", SEED))
+    assert "rename the file" in stderr
+
+
+def test_code_that_ends_the_process_is_told(command: Outlast) -> None:
+    assert "ends the process" in refused(command, command.write("quits.py", "raise SystemExit(3)\n"))
+
+
+def test_an_error_of_the_code_as_json(command: Outlast) -> None:
+    name = command.write("broken.py", "1 / 0\n")
+    result = command("worker", name, "--json")
+    assert result.returncode == ExitCode.WRONG_USE
+    error = json.loads(result.stderr)
+    assert error["type"] == "WrongUse"
+    assert "ZeroDivisionError" in error["error"]
+
+
+def test_a_store_that_is_something_else_ends_the_worker(command: Outlast) -> None:
+    with sqlite3.connect(command.store) as db:
+        db.execute("CREATE TABLE letters (text)")
+    db.close()
+    result = command("worker", "agent.py")
+    assert result.returncode == ExitCode.UNAVAILABLE
+    assert "Traceback" not in result.stderr
+    assert str(command.store) in result.stderr
+
+
+def test_a_store_in_memory_is_refused(command: Outlast) -> None:
+    result = command("worker", "agent.py", "--url", "memory://")
+    assert result.returncode == ExitCode.WRONG_USE
