@@ -1,0 +1,179 @@
+"""`outlast show`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from outlast.cli import output
+from outlast.cli.advice import advice_for, why_stuck
+from outlast.cli.opening import with_store
+from outlast.cli.options import Json, RunId, Url
+from outlast.cli.plain import one_line, plain, plain_error
+from outlast.cli.runs import run_json
+from outlast.cli.tree import Entry, branches_of, draw
+from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened, visible
+from outlast.core.errors import RunNotFound
+from outlast.core.records import Kind, Record, RunRow
+from outlast.core.transitions import Status
+from outlast.runtime.app import App
+from outlast.runtime.run import RunInfo, StepInfo, info_of, steps_of
+from outlast.stores.protocol import Loaded, RunFilter
+
+MOST_CHILDREN = 1000
+SHORT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that is shown of one run, read at one moment."""
+
+    loaded: Loaded
+    info: RunInfo
+    entries: list[Entry]
+    children: list[RunRow]
+    parent: RunRow | None
+    now: float
+
+    @property
+    def run(self) -> RunRow:
+        """The run's row."""
+        return self.loaded.run
+
+
+def show(
+    run: RunId,
+    full: Annotated[bool, typer.Option("--full", help="Do not shorten values and errors.")] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Show a run: what its code did, branch by branch, what it waits for, and what a person can do.
+
+    Steps are named as `outlast resolve` and `outlast fork` take them: their branch, a slash, and the name shown.
+
+    \b
+    outlast show order-55
+    outlast show order-55 --json | jq '.steps[] | select(.state == "failed")'
+    """
+    seen = with_store(url, lambda app: asyncio.to_thread(_read, app, run))
+    advice = advice_for(seen.run, seen.loaded.records, url)
+    if as_json:
+        output.print_json(_json(seen, advice))
+        return
+    output.show(_head(seen))
+    for name, value in _facts(seen, None if full else SHORT):
+        output.show(Text.assemble((f"  {name:<10}", "dim"), value))
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    output.show(draw(branches_of(seen.entries), now=seen.now, full=full, ascii_only=ascii_only))
+    for line in advice:
+        output.print_line(visible(line))
+
+
+def _read(app: App, id: str) -> Seen:
+    row = app.store.run(id)
+    loaded = app.store.load(row.pk) if row is not None else None
+    if row is None or loaded is None:
+        raise RunNotFound(f"no run has the id {id!r} in {app.url}; `outlast runs` lists them")
+    run = loaded.run
+    children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
+    parent = app.store.run_by_pk(run.parent) if run.parent is not None else None
+    return Seen(loaded, info_of(run, app), _entries(app, loaded, children), children, parent, app.store.now())
+
+
+def _entries(app: App, loaded: Loaded, children: list[RunRow]) -> list[Entry]:
+    records = {_place(record): record for record in loaded.records}
+    running = loaded.run.status is Status.RUNNING
+    by_key = {child.parent_key: child for child in children}
+    entries = []
+    for step in steps_of(list(loaded.records), app):
+        if step.state == "in_doubt" and running:  # its worker holds it; there is nothing to decide
+            step = replace(step, state="running")
+        record = records.get(step.id if step.kind not in ("patch", "cancel") else f"{step.kind}:{step.seq}")
+        entries.append(_entry(step, record, by_key.pop(step.id, None)))
+    for key, child in by_key.items():  # begun, and not yet ended
+        step = StepInfo(id=key, name=child.workflow, kind="child", state=child.status.value, started=child.created)
+        entries.append(Entry(step, child=child))
+    return entries
+
+
+def _place(record: Record) -> str:
+    return f"{record.kind.value}:{record.seq}" if record.kind in (Kind.PATCH, Kind.CANCEL) else record.key
+
+
+def _entry(step: StepInfo, record: Record | None, child: RunRow | None) -> Entry:
+    if record is None:
+        return Entry(step, child=child)
+    if step.error and not record.ok and record.value:
+        step = replace(step, error=": ".join(plain_error(record.value)))
+    shows = record.ok and record.value is not None and record.kind not in (Kind.PATCH, Kind.CANCEL, Kind.TIMER)
+    return Entry(step, f"= {one_line(record.value)}" if shows else "", child)
+
+
+def _head(seen: Seen) -> Text:
+    run = seen.run
+    status = output.status_text(run.status.value, run.reason.value if run.reason is not None else "")
+    return Text.assemble(("run ", "dim"), (visible(run.id), "bold"), f"  {visible(run.workflow)}  ", status)
+
+
+def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
+    """Yield what is known of the run, a name and a text each."""
+    run, now = seen.run, seen.now
+    yield "created", f"{clock_time(run.created)} ({ago(run.created, now)})"
+    if run.started is not None:
+        end = f", ended {clock_time(run.ended)}" if run.ended is not None else ""
+        yield "started", f"{clock_time(run.started)}{end}, {lasted((run.ended or now) - run.started)}"
+    if run.owner:
+        yield "worker", run.owner
+    code = (run.definition, run.version, f"Python {run.python}" if run.python else "")
+    yield "code", visible("  ".join(part for part in code if part))
+    if run.claim > 1 or run.crashes:
+        yield "claims", f"{run.claim}" + (f", {run.crashes} workers in a row died under it" if run.crashes else "")
+    if seen.parent is not None:
+        yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
+    yield "arguments", shortened(_arguments(run), length)
+    if run.status is Status.STUCK:
+        yield "stuck", visible(why_stuck(run))
+    elif run.detail:
+        yield "waits for", visible(run.detail)
+    if run.due is not None and run.status in (Status.PENDING, Status.WAITING):
+        yield "due", f"{clock_time(run.due)} ({ago(run.due, now)})"
+    for row in seen.loaded.inbox:
+        yield "inbox", visible(f"{row.kind.value} {row.key} since {clock_time(row.created)}")
+    if run.result is not None:
+        yield "result", shortened(one_line(run.result), length)
+    if run.error is not None:
+        yield "error", shortened(": ".join(plain_error(run.error)), length)
+
+
+def _arguments(run: RunRow) -> str:
+    """Return the arguments as a call would have them."""
+    value = plain(run.input)
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], list) and isinstance(value[1], dict):
+        parts = [output.json_line(item) for item in value[0]]
+        parts += [f"{name}={output.json_line(item)}" for name, item in value[1].items()]
+        return f"({', '.join(parts)})"
+    return output.json_line(value)
+
+
+def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
+    run = run_json(seen.info)
+    records = {_place(record): record for record in seen.loaded.records}
+    steps = []
+    for entry in seen.entries:
+        step, record = entry.step, records.get(entry.step.id)
+        value = plain(record.value) if record is not None and record.ok else None
+        times = {name: iso_time(getattr(step, name) or None) for name in ("started", "ended", "due")}
+        fields = asdict(replace(step, value=None)) | times | {"branch": step.id.rpartition("/")[0], "value": value}
+        fields["args"] = plain(step.args.encode())
+        fields["child"] = entry.child.id if entry.child is not None else None
+        steps.append(fields)
+    result = plain(seen.run.result) if seen.run.result is not None else None
+    run |= {"arguments": plain(seen.run.input), "result": result, "parent": seen.parent.id if seen.parent else None}
+    inbox = [{"kind": row.kind.value, "key": row.key, "created": iso_time(row.created)} for row in seen.loaded.inbox]
+    return {"run": run, "steps": steps, "children": [c.id for c in seen.children], "inbox": inbox, "advice": advice}

@@ -1,0 +1,120 @@
+"""The tree of one run: branches of its code, and what each recorded, made from the identities `main.task#1/name#n`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rich.text import Text
+from rich.tree import Tree
+
+from outlast.cli.wording import ago, clock_time, lasted, shortened, visible
+from outlast.core.records import RunRow
+from outlast.runtime.run import StepInfo
+
+VALUE_LENGTH = 100
+
+MARKS = {
+    "done": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "retrying": ("↻", "yellow"),
+    "in_doubt": ("?", "bold red"),
+    "resolved": ("!", "yellow"),
+    "late": ("✓", "dim"),
+}
+ASCII_MARKS = {"✓": "+", "✗": "x", "↻": "~"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one line of the tree speaks of: a step (child, timer, ...) with its value as JSON, and a child's run."""
+
+    step: StepInfo
+    value: str = ""
+    child: RunRow | None = None
+
+
+@dataclass(slots=True)
+class Branch:
+    """A line of control in the workflow, with what it did in order: entries, and branches that it made."""
+
+    path: str
+    items: list[Entry | Branch] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name within the branch that made it."""
+        return self.path.rpartition(".")[2]
+
+
+def branches_of(entries: list[Entry]) -> Branch:
+    """Arrange the entries of a run, in the order of its journal, by branch. Notes on the run itself go to the root."""
+    root = Branch("main")
+    known = {"main": root}
+
+    def find(path: str) -> Branch:
+        if path not in known:
+            parent, dot, _ = path.rpartition(".")  # dots within names are escaped
+            known[path] = Branch(path)
+            find(parent if dot else "main").items.append(known[path])
+        return known[path]
+
+    for entry in entries:
+        path, slash, _ = entry.step.id.rpartition("/")
+        find(path if slash and path else "main").items.append(entry)
+    return root
+
+
+def draw(root: Branch, *, now: float, full: bool, ascii_only: bool) -> Tree:
+    """Return the tree for a terminal or a pipe; with `full`, values are not cut."""
+
+    def fill(node: Tree, branch: Branch) -> None:
+        for item in branch.items:
+            if isinstance(item, Branch):
+                fill(node.add(Text(visible(item.name), style="bold")), item)
+            else:
+                node.add(_line(item, now, None if full else VALUE_LENGTH, ascii_only))
+
+    tree = Tree(Text(root.path, style="bold"), guide_style="dim")
+    fill(tree, root)
+    return tree
+
+
+def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Text:
+    step = entry.step
+    mark, style = MARKS.get(step.state, ("·", ""))
+    name = step.id.rpartition("/")[2]
+    if step.kind in ("patch", "cancel"):
+        name = {"patch": f"patched {step.id}", "cancel": "cancellation was asked for"}[step.kind]
+    line = Text(f"{ASCII_MARKS.get(mark, mark) if ascii_only else mark} ", style=style)
+    line.append(visible(name.removeprefix("!")), style="bold" if step.state == "in_doubt" else "")
+    for word in _facts(entry, now):
+        line.append(f"  {word}", style="dim")
+    if step.state not in ("done", "failed"):
+        line.append(f"  {step.state.replace('_', ' ')}", style=style)
+    if step.error:
+        line.append(f"  {shortened(step.error, length)}", style="red" if step.state == "failed" else "yellow")
+    elif entry.value:
+        line.append(f"  {shortened(entry.value, length)}")
+    if step.note:
+        line.append(f"  ({shortened(step.note, length)})", style="dim")
+    return line
+
+
+def _facts(entry: Entry, now: float) -> Iterator[str]:
+    """Yield when, how long, what effect, how often: each where it says something."""
+    step, child = entry.step, entry.child
+    if step.started:
+        yield clock_time(step.started).rpartition(" ")[2]
+    if step.kind == "step" and step.ended and step.state in ("done", "failed", "late"):
+        yield lasted(step.ended - step.started)
+    if step.kind == "timer":
+        yield f"due {clock_time(step.due)}"
+    if step.effect:
+        yield step.effect
+    if step.attempts > 1:
+        yield f"{step.attempts} attempts"
+    if step.state == "retrying" and step.due is not None:
+        yield f"next {ago(step.due, now)}"
+    if child is not None:
+        yield f"run {visible(child.id)} {child.status.value}"
