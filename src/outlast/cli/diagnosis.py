@@ -1,0 +1,146 @@
+"""What is wrong in a store: what needs a person, and what mends itself. `outlast doctor` shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from outlast.cli.advice import advice_for, why_stuck
+from outlast.cli.wording import counted, lasted
+from outlast.cli.workers import SeenWorker, seen_workers
+from outlast.core.errors import OutlastError
+from outlast.core.records import Record, RunRow
+from outlast.core.transitions import Status
+from outlast.runtime.app import App
+from outlast.stores.protocol import RunFilter, StoreInfo
+
+OVERDUE_S = 5.0
+"""A run that has been due for longer is noticed: a live worker claims within a fraction of a second."""
+
+PAGE = 200
+MOST_RUNS = 10_000
+MOST_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be. `needs_person`: it does not mend itself."""
+
+    what: str
+    do: list[str]
+    needs_person: bool = True
+    runs: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What a look at the whole store found."""
+
+    info: StoreInfo
+    workers: list[SeenWorker]
+    oldest_running: RunRow | None
+    findings: list[Finding]
+    now: float
+    looked_at_all: bool = True
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether anything does not mend itself."""
+        return any(finding.needs_person for finding in self.findings)
+
+
+def diagnose(app: App, url: str | None, *, check: bool) -> Diagnosis:
+    """Look at the store of an open App. Blocking. It only reads, so it works while somebody holds the write lock."""
+    store = app.store
+    found = Diagnosis(store.info(), seen_workers(app), None, [], store.now())
+    found.findings += _write_lock(found.info)
+    running = _runs(app, found, Status.RUNNING)
+    found.oldest_running = min(running, key=lambda run: run.started or run.created, default=None)
+    found.findings += _stuck(app, found, url)
+    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), found)
+    found.findings += _dead_workers(running, found, store.orphans())
+    if check:
+        for problem in store.check():
+            what = f"the store's content is damaged: {problem}"
+            found.findings.append(Finding(what, ["keep a copy of the file, and restore a good one"]))
+    return found
+
+
+def _runs(app: App, found: Diagnosis, *statuses: Status) -> list[RunRow]:
+    """Return the runs of these statuses, newest first, at most MOST_RUNS."""
+
+    def pages() -> Iterator[RunRow]:
+        before = None
+        while True:
+            page = app.store.runs(RunFilter(statuses=statuses), limit=PAGE, before=before)
+            for run in page:
+                run.input, run.result, run.error = b"", None, None  # they can be large, and are not looked at
+                yield run
+            if len(page) < PAGE:
+                return
+            before = page[-1].pk
+
+    runs = list(islice(pages(), MOST_RUNS + 1))
+    if len(runs) > MOST_RUNS:
+        found.looked_at_all = False
+    return runs[:MOST_RUNS]
+
+
+def _write_lock(info: StoreInfo) -> Iterator[Finding]:
+    holder = str(info.details.get("write_lock") or "")
+    if "is stopped" in holder:
+        yield Finding(f"nothing can be written: {holder}", ["let that process go on, or end it"])
+    if info.details.get("read_only"):
+        what = f"{info.location} cannot be written from here"
+        yield Finding(what, ["give this user the right to write it and its folder"])
+
+
+def _stuck(app: App, found: Diagnosis, url: str | None) -> Iterator[Finding]:
+    for run in _runs(app, found, Status.STUCK):
+        what = f"run {run.id} ({run.workflow}) is stuck: {why_stuck(run)}"
+        yield Finding(what, advice_for(run, _records(app, run), url), runs=[run.id])
+
+
+def _records(app: App, run: RunRow) -> list[Record]:
+    try:
+        return app.store.records(run.pk)
+    except (OutlastError, ValueError):  # a row that cannot be read spoils one line of advice, not the report
+        return []
+
+
+def _overdue(runs: list[RunRow], found: Diagnosis) -> Iterator[Finding]:
+    """Yield a finding for each workflow whose due runs nobody claims."""
+    overdue = [run for run in runs if run.due is not None and run.due < found.now - OVERDUE_S]
+    alive = sum(worker.alive for worker in found.workers)
+    for workflow, number in Counter(run.workflow for run in overdue).most_common():
+        mine = [run for run in overdue if run.workflow == workflow]
+        oldest = min(mine, key=lambda run: run.due or 0.0)
+        age = lasted(found.now - (oldest.due or found.now))
+        why = "no worker is alive"
+        if alive:
+            why = f"{counted(alive, 'worker')} alive, and none seems to have this workflow, or room for it"
+        yield Finding(
+            f"{counted(number, 'run')} of {workflow} due and not claimed, {oldest.id} since {age}: {why}",
+            [f"start a worker for the code it came from ({oldest.definition or workflow}):", "  outlast worker CODE"],
+            runs=[run.id for run in mine],
+        )
+
+
+def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str]) -> Iterator[Finding]:
+    """Yield a finding for each owner of runs that is no living worker."""
+    alive = [worker for worker in found.workers if worker.alive]
+    conditions = {worker.row.id: worker.condition for worker in found.workers}
+    owned = Counter(run.owner for run in running)
+    for owner in sorted({worker.row.id for worker in found.workers if not worker.alive} | set(orphans)):
+        if not owned[owner]:
+            continue
+        condition = conditions.get(owner, "unknown to the store")
+        what = f"worker {owner} is {condition} and holds {counted(owned[owner], 'run')}"
+        ids = [run.id for run in running if run.owner == owner]
+        if alive:
+            yield Finding(f"{what}; a living worker takes them over", [], needs_person=False, runs=ids)
+        else:
+            what = f"{what}, and no worker is alive to take them over"
+            yield Finding(what, ["start one:", "  outlast worker CODE"], runs=ids)

@@ -1,0 +1,36 @@
+"""`outlast fork`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from outlast.cli.opening import with_store
+from outlast.cli.options import Json, RunId, StepName, Url
+from outlast.cli.output import print_json, print_line
+
+
+def fork(
+    run: RunId,
+    step: StepName,
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="NEW", help="The new run's id. Default: made from the old.")
+    ] = None,
+    repeat_once: Annotated[
+        bool, typer.Option("--repeat-once", help="Yes, do `once` steps again that the original began after the step.")
+    ] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Start a new run with what a run had recorded before a step, and print its id. The original is left alone.
+
+    \b
+    outlast fork order-55 main/plan#2
+    outlast fork order-55 main/charge#1 --id order-55-again --repeat-once
+    """
+    made = with_store(url, lambda app: app.fork(run, step, new_id=id, repeat_once=repeat_once))
+    if as_json:
+        print_json({"id": made.id, "workflow": made.workflow, "forked_from": run, "step": step})
+    else:
+        print_line(made.id)

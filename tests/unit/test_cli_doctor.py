@@ -1,0 +1,277 @@
+"""`outlast doctor`: what is wrong in a store, why, and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from outlast.cli import diagnosis
+from outlast.cli.exits import ExitCode
+from outlast.core.records import Kind, Record, RunRow, WorkerRow
+from outlast.core.transitions import Reason, Status
+from outlast.runtime.clock import SystemClock
+from outlast.stores.protocol import Claim, Finish, Register, StartRun, Stick, Write
+from outlast.stores.sqlite import SqliteStore
+from tests.unit.outlast_command import Outlast
+
+
+class Clock(SystemClock):
+    """The machine's clocks, some seconds ago."""
+
+    ago = 0.0
+
+    def wall(self) -> float:
+        return super().wall() - self.ago
+
+    def boot(self) -> float:
+        return super().boot() - self.ago
+
+
+class Past:
+    """Writes to a store what workers would have written."""
+
+    def __init__(self, command: Outlast) -> None:
+        self.clock = Clock()
+        self.store = SqliteStore(str(command.store), self.clock)
+
+    def start(self, id: str, workflow: str = "fulfil") -> None:
+        row = RunRow(pk=0, id=id, incarnation=id, workflow=workflow, definition=f"shop:{workflow}", input=b"[[1],{}]")
+        self.store.transact([StartRun(run=row)])
+
+    def register(self, worker: str = "w") -> None:
+        row = WorkerRow(id=worker, pid=os.getpid(), host="host", boot=self.clock.boot_id())
+        self.store.transact([Register(worker=row, lease_s=30.0)])
+
+    def claim(self, worker: str = "w", workflow: str = "fulfil") -> RunRow:
+        verb = Claim(worker=worker, workflows=(workflow,), limit=1)
+        answer: Any = self.store.transact([verb])[0]
+        row: RunRow = answer.runs[0]
+        return row
+
+    def stick(self, id: str, reason: Reason, *records: Record) -> None:
+        self.start(id)
+        self.register()
+        row = self.claim()
+        ids: Any = {"worker": "w", "run": row.pk, "claim": row.claim}
+        if records:
+            self.store.transact([Write(records=records, **ids)])
+        self.store.transact([Stick(reason=reason, detail="so it is", **ids)])
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Outlast:
+    return Outlast(tmp_path)
+
+
+@pytest.fixture
+def past(command: Outlast) -> Any:
+    made = Past(command)
+    yield made
+    made.store.close()
+
+
+def findings(command: Outlast, *words: str) -> list[dict[str, Any]]:
+    result = command.here("doctor", *words, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == (ExitCode.OK if found["ok"] else ExitCode.FAILED)
+    listed: list[dict[str, Any]] = found["findings"]
+    assert found["ok"] is not any(finding["needs_person"] for finding in listed)
+    text = command.here("doctor", *words)
+    assert text.exit_code == result.exit_code
+    for finding in listed:
+        assert finding["what"].partition(" since ")[0] in text.stdout
+    return listed
+
+
+def test_a_store_where_all_is_well(command: Outlast, past: Past) -> None:
+    past.start("r")
+    past.register()
+    row = past.claim()
+    past.store.transact(
+        [Finish(worker="w", run=row.pk, claim=row.claim, status=Status.SUCCEEDED, last_seq=0, result=b"1")]
+    )
+    assert findings(command, "--check") == []
+    text = command.here("doctor").stdout
+    assert "all is well" in text
+    assert str(command.store) in text
+    assert "SQLite" in text
+    assert "1 succeeded" in text
+    store = json.loads(command.here("doctor", "--json").stdout)["store"]
+    assert (store["kind"], store["counts"]) == ("sqlite", {"succeeded": 1})
+    assert store["size_bytes"] > 0
+
+
+def test_an_empty_store_is_well(command: Outlast, past: Past) -> None:
+    assert findings(command) == []
+    assert "runs     none" in command.here("doctor").stdout
+    assert "workers  none" in command.here("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("reason", "do"),
+    [
+        (Reason.DIVERGED, "outlast resume r --url"),
+        (Reason.CRASH_LOOP, "outlast resume r --url"),
+        (Reason.UNDECODABLE, "outlast resume r --url"),
+    ],
+)
+def test_a_stuck_run_comes_with_what_to_do(command: Outlast, past: Past, reason: Reason, do: str) -> None:
+    past.stick("r", reason)
+    (finding,) = findings(command)
+    assert finding["needs_person"]
+    assert finding["what"] == f"run r (fulfil) is stuck: {reason.value}: so it is"
+    assert finding["runs"] == ["r"]
+    assert any(do in line for line in finding["do"])
+
+
+def test_a_run_in_doubt_comes_with_the_commands_that_decide_it(command: Outlast, past: Past) -> None:
+    now = past.store.now()
+    records = [
+        Record(seq=1, kind=Kind.INTENT, key="main/a#1", at=now, name="a", attempt=1, effect="once", args=b'["x"]'),
+        Record(seq=2, kind=Kind.STEP, key="main/a#1", at=now, name="a", attempt=1, effect="once", value=b"1"),
+        Record(
+            seq=3, kind=Kind.INTENT, key="main/charge#1", at=now, name="charge", attempt=2, effect="once", args=b"[7]"
+        ),
+    ]
+    past.stick("order 55", Reason.IN_DOUBT, *records)
+    (finding,) = findings(command)
+    text = "\n".join(finding["do"])
+    assert "main/a#1" not in text
+    assert "its arguments: [7]" in text
+    assert "idempotency key" in text
+    for decision in ("--happened JSON", "--did-not-happen", "--fail"):
+        assert f"outlast resolve 'order 55' 'main/charge#1' --attempt 2 {decision} --url" in text
+    shown = command.here("show", "order 55").stdout
+    assert "--attempt 2 --did-not-happen" in shown
+    assert "charge#1" in shown
+
+
+def test_due_runs_that_no_worker_claims_are_found(command: Outlast, past: Past) -> None:
+    past.clock.ago = 100
+    past.start("old")
+    past.clock.ago = 50
+    past.start("newer")
+    past.start("mail-1", "mail")
+    past.clock.ago = 0
+    past.start("just now", "young")
+    orders, mail = findings(command)
+    assert orders["what"].startswith("2 runs of fulfil due and not claimed, old since 1 min 4")
+    assert orders["what"].endswith("no worker is alive")
+    assert set(orders["runs"]) == {"old", "newer"}
+    assert "shop:fulfil" in orders["do"][0]
+    assert mail["runs"] == ["mail-1"]
+    past.register()
+    assert "1 worker alive, and none seems to have this workflow" in findings(command)[0]["what"]
+
+
+def test_an_expired_lease_without_a_living_worker_needs_a_person(command: Outlast, past: Past) -> None:
+    past.start("r")
+    past.register()
+    past.claim()
+    change(command, "UPDATE workers SET lease_until = lease_until - 1000")
+    (finding,) = findings(command)
+    assert "worker w is expired and holds 1 run" in finding["what"]
+    assert finding["needs_person"]
+    past.register("living")
+    (finding,) = findings(command)
+    assert "a living worker takes them over" in finding["what"]
+    assert not finding["needs_person"]
+    workers = {worker["id"]: worker for worker in json.loads(command.here("doctor", "--json").stdout)["workers"]}
+    assert workers["w"]["state"] == "expired"
+    assert workers["w"]["lease_left_s"] < 0 < workers["living"]["lease_left_s"]
+    assert workers["living"]["pid"] == os.getpid()
+
+
+def change(command: Outlast, statement: str) -> None:
+    """Change rows as no store would."""
+    db = apsw.Connection(str(command.store))
+    db.execute(statement)
+    db.close()
+
+
+def test_a_worker_from_before_the_machine_started_is_dead(command: Outlast, past: Past) -> None:
+    past.start("r")
+    past.register()
+    past.claim()
+    change(command, "UPDATE workers SET boot = 'another start'")
+    (finding,) = findings(command)
+    assert "worker w is dead" in finding["what"]
+
+
+def test_an_owner_that_the_store_does_not_know_is_found(command: Outlast, past: Past) -> None:
+    past.start("r")
+    past.register()
+    past.claim()
+    change(command, "DELETE FROM workers")
+    (finding,) = findings(command)
+    assert "worker w is unknown to the store and holds 1 run" in finding["what"]
+
+
+def test_a_killed_worker_is_seen_at_once_by_its_lock_file(command: Outlast) -> None:
+    assert command("start", "agent.py:slow", '["never"]', "--id", "r").returncode == 0
+    with command.process("worker", "agent.py", "--lease", "600") as worker:
+        worker.wait_for("step began")
+        alive = json.loads(command.here("doctor", "--json").stdout)
+        assert [(w["state"], w["pid"]) for w in alive["workers"]] == [("alive", worker.pid)]
+        assert alive["oldest_running"]["id"] == "r"
+        assert "oldest running: r (slow)" in command.here("doctor").stdout
+        worker.signal(signal.SIGKILL)
+        worker.exit_code()
+    (finding,) = findings(command)
+    assert "is dead and holds 1 run, and no worker is alive" in finding["what"]
+
+
+HOLDER = """
+import os, signal, sys
+import apsw
+db = apsw.Connection(sys.argv[1])
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_stopped_process_that_holds_the_write_lock_is_named(command: Outlast, past: Past) -> None:
+    past.start("r")
+    past.store.close()
+    argv = [sys.executable, "-c", HOLDER, str(command.store)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
+            (finding,) = findings(command)
+            assert f"process {holder.pid} holds the lock and is stopped" in finding["what"]
+            assert finding["needs_person"]
+        finally:
+            holder.kill()
+
+
+def test_check_finds_damage(command: Outlast, past: Past) -> None:
+    past.stick("r", Reason.DIVERGED, Record(seq=1, kind=Kind.TIMER, key="main/!timer#1", at=1.0, due=1.0))
+    change(command, "PRAGMA foreign_keys = OFF; UPDATE records SET run = 4711")
+    assert len(findings(command)) == 1
+    damage = findings(command, "--check")[-1]
+    assert "4711" in damage["what"]
+    assert damage["needs_person"]
+
+
+def test_more_runs_than_doctor_looks_at_are_said(command: Outlast, past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "MOST_RUNS", 3)
+    monkeypatch.setattr(diagnosis, "PAGE", 2)
+    past.clock.ago = 100
+    for n in range(3):
+        past.start(f"r{n}")
+    assert json.loads(command.here("doctor", "--json").stdout)["looked_at_all"] is True
+    past.start("r3")
+    found = json.loads(command.here("doctor", "--json").stdout)
+    assert found["looked_at_all"] is False
+    assert found["findings"][0]["what"].startswith("3 runs of fulfil")
