@@ -27,7 +27,7 @@ class Ground(Protocol):
         ...
 
     def dbos(self, runs: int, steps: int) -> float:
-        """Return the runs per second that DBOS makes."""
+        """Return the runs per second of DBOS at its best."""
         ...
 
 
@@ -48,8 +48,11 @@ class Sqlite:
         return dict(found)
 
     def dbos(self, runs: int, steps: int) -> float:
-        found = processes.call("benchmarks.peer_dbos:run_many", path=self._path(), runs=runs, steps=steps)
-        return float(runs / found["seconds"])
+        faces = ("on_threads", "on_asyncio")  # named, so that only their process imports DBOS
+        took = [
+            processes.call(f"benchmarks.peer_dbos:{face}", path=self._path(), runs=runs, steps=steps) for face in faces
+        ]
+        return runs / float(min(took))
 
     def _path(self) -> str:
         return str(self._folder / f"{next(self._count)}.db")
