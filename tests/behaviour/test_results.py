@@ -236,7 +236,7 @@ async def test_info_names_what_a_person_wants_to_know(open_app: OpenApp) -> None
         info = await run.info()
     assert (info.id, info.workflow, info.status, info.version) == ("one", "doubled", "succeeded", "v7")
     assert info.created <= (info.started or 0) <= (info.ended or 0)
-    assert (info.takeovers, info.crashes, info.is_step, info.owner) == (0, 0, False, "")
+    assert (info.claims, info.crashes, info.is_step, info.owner) == (1, 0, False, "")
     assert info.python == f"{sys.version_info.major}.{sys.version_info.minor}"
 
 

@@ -55,7 +55,7 @@ class RunInfo:
     started: float | None = None
     ended: float | None = None
     owner: str = ""
-    takeovers: int = 0
+    claims: int = 0
     crashes: int = 0
     version: str = ""
     python: str = ""
@@ -175,7 +175,7 @@ def info_of(row: RunRow, app: App) -> RunInfo:
         started=row.started,
         ended=row.ended,
         owner=row.owner or "",
-        takeovers=max(0, row.claim - 1),
+        claims=row.claim,
         crashes=row.crashes,
         version=row.version,
         python=row.python,
