@@ -35,7 +35,8 @@ def outlast(
     outlast runs                                    list them
     outlast doctor                                  what needs a person
 
-    Every verb has --help with examples. The store is ./outlast.db, or what --url or OUTLAST_URL names.
+    Every verb has --help with examples. The store is ./outlast.db, or what
+    --url or the environment's OUTLAST_URL names.
     """
     if version:
         typer.echo(f"outlast {__version__}")

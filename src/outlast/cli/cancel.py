@@ -25,9 +25,11 @@ def cancel(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Ask a run to end. Its code gets CancelledError where it waits, and cleans up first.
+    """Ask a run to end.
 
-    A `once` step that has begun runs to its outcome before that. Asking again changes nothing.
+    Its code gets CancelledError where it waits, and cleans up first. A
+    `once` step that has begun runs to its outcome before that. Asking again
+    changes nothing.
 
     \b
     outlast cancel order-55

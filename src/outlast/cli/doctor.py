@@ -25,9 +25,10 @@ def doctor(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Say how a store stands: what is wrong, why, and what to do. Exit code 1 when something needs a person.
+    """Say how a store stands: what is wrong, why, and what to do.
 
-    It only reads, so it also works while something holds the store's write lock.
+    The exit code is 1 when something needs a person. It only reads, so it
+    also works while something else holds the store's write lock.
 
     \b
     outlast doctor

@@ -23,7 +23,9 @@ def fork(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Start a new run with what a run had recorded before a step, and print its id. The original is left alone.
+    """Start a new run with what a run had recorded before a step.
+
+    Prints the new run's id. The original is left alone.
 
     \b
     outlast fork order-55 main/plan#2

@@ -33,7 +33,8 @@ def resolve(
 ) -> None:
     """Decide what became of a `once` step whose attempt ended without a certain outcome.
 
-    Find out first whether it took place: `outlast show RUN` has the arguments and the key. The run then goes on.
+    Find out first whether it took place: `outlast show RUN` has its
+    arguments and its idempotency key. Once decided, the run goes on.
 
     \b
     outlast resolve order-55 main/charge#1 --happened '{"id": "ch_1"}'

@@ -11,7 +11,8 @@ from outlast.cli.waiting import tell_end, wait_for_end
 def result(run: RunId, timeout: Timeout = None, url: Url = None, as_json: Json = False) -> None:
     """Wait for the end of a run and print its result as JSON.
 
-    A run that fails, is cancelled or gets stuck is told on stderr, and the exit code is 1.
+    A run that fails, is cancelled or gets stuck is told on stderr, and the
+    exit code is 1.
 
     \b
     outlast result order-55

@@ -10,9 +10,10 @@ from outlast.cli.output import print_json, print_line
 def resume(run: RunId, url: Url = None, as_json: Json = False) -> None:
     """Take a failed, cancelled or stuck run up again.
 
-    What is recorded stays and is not done again: only the end is dropped, and the failed step that caused it, which
-    is then tried anew. Where an effect was recorded after that step it is refused; see `outlast fork`. A run that is
-    stuck in doubt needs a decision instead; see `outlast resolve`.
+    What is recorded stays and is not done again: only the end is dropped,
+    and the failed step that caused it, which is then tried anew. Where an
+    effect was recorded after that step it is refused; see `outlast fork`.
+    A run that is in doubt needs a decision instead; see `outlast resolve`.
 
     \b
     outlast resume order-55

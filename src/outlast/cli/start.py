@@ -43,7 +43,8 @@ def start(
 ) -> None:
     """Start a run of a workflow, or of a single step, and print its id.
 
-    Arguments are converted by the workflow's annotations. A worker executes the run, see `outlast worker`.
+    Arguments are converted by the workflow's annotations. A worker
+    executes the run, see `outlast worker`.
 
     \b
     outlast start agent.py:fulfil '["order 55"]' --id order-55

@@ -86,7 +86,8 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
     name = step.id.rpartition("/")[2]
     if step.kind in ("patch", "cancel"):
         name = {"patch": f"patched {step.id}", "cancel": "cancellation was asked for"}[step.kind]
-    line = Text(f"{ASCII_MARKS.get(mark, mark) if ascii_only else mark} ", style=style)
+    line = Text()
+    line.append(f"{ASCII_MARKS.get(mark, mark) if ascii_only else mark} ", style=style)
     line.append(visible(name.removeprefix("!")), style="bold" if step.state == "in_doubt" else "")
     for word in _facts(entry, now):
         line.append(f"  {word}", style="dim")

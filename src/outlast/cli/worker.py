@@ -27,7 +27,7 @@ LEAVE_WITHIN_S = 5.0
 def worker(
     code: Annotated[
         list[str],
-        typer.Argument(metavar="CODE...", help="Where the workflows are: agent.py or shop.agent.", show_default=False),
+        typer.Argument(metavar="CODE", help="Where the workflows are: agent.py or shop.agent.", show_default=False),
     ],
     grace: Annotated[
         float, typer.Option("--grace", metavar="S", min=0, help="Seconds that steps in flight get to end.")
@@ -51,9 +51,10 @@ def worker(
 ) -> None:
     """Execute runs of the workflows in CODE until told to stop.
 
-    SIGTERM or Ctrl-C drains: it claims no more, hands runs back at once between steps, and lets steps in flight end
-    within the grace period; another worker goes on with them. A second one stops at once, and the lease does the rest.
-    Start as many workers as you like on one store.
+    SIGTERM or Ctrl-C drains: it claims no more, hands runs back at once
+    between steps, and lets steps in flight end within the grace period;
+    another worker goes on with them. A second one stops at once, and the
+    lease does the rest. Start as many workers as you like on one store.
 
     \b
     outlast worker agent.py
