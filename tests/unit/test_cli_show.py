@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
+import termios
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,6 +143,32 @@ def test_no_runs_is_no_error(command: Outlast) -> None:
     queue(command)
     assert command.json("runs") == []
     assert command.here("runs").exit_code == 0
+
+
+def on_a_terminal(command: Outlast, columns: int, *words: str) -> str:
+    """Return what a command writes to a terminal of this width."""
+    ours, its = pty.openpty()
+    termios.tcsetwinsize(its, (50, columns))
+    with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(its, "wb", buffering=0) as end:
+        argv = [sys.executable, "-m", "outlast", *words]
+        env = command.env | {"TERM": "xterm-256color"}
+        with subprocess.Popen(argv, cwd=command.folder, env=env, stdin=end, stdout=end, stderr=end) as process:
+            end.close()
+            written = b""
+            with contextlib.suppress(OSError):  # the terminal's end, on Linux
+                while part := terminal.read(65536):
+                    written += part
+        assert process.returncode == 0
+    return written.decode()
+
+
+def test_a_narrow_terminal_cuts_the_last_column_and_no_id(command: Outlast) -> None:
+    execute(command)
+    queue(command, "a-run-with-a-long-name-" + "y" * 60)
+    text = on_a_terminal(command, 60, "runs")
+    assert "a-run-with-a-long-name-" + "y" * 60 in text
+    assert "\x1b[31mfailed" in text
+    assert "WrongUse: o…" in text
 
 
 def test_show_draws_branches_in_the_order_of_the_code(command: Outlast) -> None:

@@ -19,6 +19,8 @@ from outlast.cli.failures import Told
 from outlast.cli.wording import visible
 
 _ANY_WIDTH = 1_000_000
+_GAP = 2
+_LEAST_WIDTH = 12
 
 
 def print_line(text: str) -> None:
@@ -54,10 +56,12 @@ def print_note(text: str) -> None:
         print(visible(text), file=sys.stderr, flush=True)  # noqa: T201 - this is where a command line speaks
 
 
-def show(renderable: RenderableType) -> None:
+def show(renderable: RenderableType, *, least_width: int = 0) -> None:
     """Write something of rich's: with colour on a terminal, else as plain lines that are not cut to a width."""
     if sys.stdout.isatty():
-        Console(highlight=False).print(renderable)
+        console = Console(highlight=False)
+        console.width = max(console.width, least_width)
+        console.print(renderable)
         return
     written = io.StringIO()
     encoding = (sys.stdout.encoding or "utf-8").lower()
@@ -68,14 +72,23 @@ def show(renderable: RenderableType) -> None:
     _write("".join("".join(part.text for part in line).rstrip() + "\n" for line in lines))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], *, folded: Sequence[str] = ()) -> None:
-    """Write a table without lines. On a terminal, columns named in `folded` may be broken over lines."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Write a table without lines. On a terminal its last column is cut to what the others leave; nothing else is."""
+    cells = [[cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row] for row in rows]
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column.upper(), no_wrap=column not in folded, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
-    show(table)
+        table.add_column(column.upper(), no_wrap=True, overflow="fold")
+    width = 0
+    if sys.stdout.isatty():
+        console = Console()
+        used = [max(len(name), *(row[n].cell_len for row in cells), 0) + _GAP for n, name in enumerate(columns[:-1])]
+        left = max(console.width - sum(used), _LEAST_WIDTH)
+        for row in cells:
+            row[-1].truncate(left, overflow="ellipsis")
+        width = sum(used) + left  # wider than a narrow terminal, which then breaks the lines: an id stays whole
+    for row in cells:
+        table.add_row(*row)
+    show(table, least_width=width)
 
 
 STATUS_STYLE = {

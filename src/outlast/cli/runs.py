@@ -15,7 +15,7 @@ from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened
 from outlast.runtime.app import App
 from outlast.runtime.run import RunInfo
 
-DETAIL_LENGTH = 80
+DETAIL_LENGTH = 120
 COLUMNS = ("run", "workflow", "status", "created", "took", "detail")
 
 
@@ -35,8 +35,8 @@ def runs(
 ) -> None:
     """List runs, newest first.
 
-    Statuses: pending, running, waiting, succeeded, failed, cancelled, stuck. Reasons of stuck runs: in_doubt,
-    diverged, crash_loop, undecodable.
+    Statuses: pending, running, waiting, succeeded, failed, cancelled, stuck.
+    Reasons of stuck runs: in_doubt, diverged, crash_loop, undecodable.
 
     \b
     outlast runs --status stuck --status failed
@@ -55,7 +55,7 @@ def runs(
     if as_json:
         print_json([run_json(run) for run in page])
         return
-    print_table(COLUMNS, [_row(run, now) for run in page], folded=("detail",))
+    print_table(COLUMNS, [_row(run, now) for run in page])
     if len(found) > limit:
         print_note(f"there are more: --before {page[-1].id}")
 

@@ -53,9 +53,10 @@ def show(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Show a run: what its code did, branch by branch, what it waits for, and what a person can do.
+    """Show one run: what its code did, what it waits for, what a person can do.
 
-    Steps are named as `outlast resolve` and `outlast fork` take them: their branch, a slash, and the name shown.
+    A step is named for `outlast resolve` and `outlast fork` by its branch
+    and its name: main/charge#1, main.fetch#2/get#1.
 
     \b
     outlast show order-55
