@@ -172,6 +172,19 @@ def test_due_runs_that_no_worker_claims_are_found(command: Outlast, past: Past) 
     assert "1 worker alive, and none seems to have this workflow" in findings(command)[0]["what"]
 
 
+def test_a_queue_before_workers_that_are_full_needs_nobody(command: Outlast, past: Past) -> None:
+    past.clock.ago = 100
+    past.start("first")
+    past.start("second")
+    past.clock.ago = 0
+    past.register()
+    past.claim()
+    (finding,) = findings(command)
+    assert "the workers that have it are full" in finding["what"]
+    assert finding["runs"] == ["second"]
+    assert not finding["needs_person"]
+
+
 def test_an_expired_lease_without_a_living_worker_needs_a_person(command: Outlast, past: Past) -> None:
     past.start("r")
     past.register()

@@ -59,7 +59,7 @@ def diagnose(app: App, url: str | None, *, check: bool) -> Diagnosis:
     running = _runs(app, found, Status.RUNNING)
     found.oldest_running = min(running, key=lambda run: run.started or run.created, default=None)
     found.findings += _stuck(app, found, url)
-    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), found)
+    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), running, found)
     found.findings += _dead_workers(running, found, store.orphans())
     if check:
         for problem in store.check():
@@ -110,22 +110,30 @@ def _records(app: App, run: RunRow) -> list[Record]:
         return []
 
 
-def _overdue(runs: list[RunRow], found: Diagnosis) -> Iterator[Finding]:
-    """Yield a finding for each workflow whose due runs nobody claims."""
+def _overdue(runs: list[RunRow], running: list[RunRow], found: Diagnosis) -> Iterator[Finding]:
+    """Yield a finding for each workflow whose due runs nobody claims.
+
+    Which workflows a worker has is not in the store; that it executes some run of one shows it.
+    """
     overdue = [run for run in runs if run.due is not None and run.due < found.now - OVERDUE_S]
-    alive = sum(worker.alive for worker in found.workers)
+    alive = {worker.row.id for worker in found.workers if worker.alive}
+    served = {run.workflow for run in running if run.owner in alive}
     for workflow, number in Counter(run.workflow for run in overdue).most_common():
         mine = [run for run in overdue if run.workflow == workflow]
         oldest = min(mine, key=lambda run: run.due or 0.0)
         age = lasted(found.now - (oldest.due or found.now))
-        why = "no worker is alive"
-        if alive:
-            why = f"{counted(alive, 'worker')} alive, and none seems to have this workflow, or room for it"
-        yield Finding(
-            f"{counted(number, 'run')} of {workflow} due and not claimed, {oldest.id} since {age}: {why}",
-            [f"start a worker for the code it came from ({oldest.definition or workflow}):", "  outlast worker CODE"],
-            runs=[run.id for run in mine],
+        what = f"{counted(number, 'run')} of {workflow} due and not claimed, {oldest.id} since {age}"
+        ids = [run.id for run in mine]
+        if workflow in served:
+            yield Finding(f"{what}: the workers that have it are full", [], needs_person=False, runs=ids)
+            continue
+        why = (
+            f"{counted(len(alive), 'worker')} alive, and none seems to have this workflow"
+            if alive
+            else "no worker is alive"
         )
+        do = [f"start a worker for the code it came from ({oldest.definition or workflow}):", "  outlast worker CODE"]
+        yield Finding(f"{what}: {why}", do, runs=ids)
 
 
 def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from outlast.cli.failures import Told, tell
 from outlast.cli.output import print_note, progress
 from outlast.cli.plain import plain, plain_error
 from outlast.cli.workers import living_workers
-from outlast.core.errors import RunNotFound
+from outlast.core.errors import OutlastError, RunNotFound
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
@@ -33,14 +33,20 @@ async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: boo
     """Return a run's row once it has ended or is stuck; ends the command when `timeout` seconds were not enough."""
     run = await app.get(id)
     meanwhile = asyncio.create_task(_tell_meanwhile(app, id, hint=not as_json))
+    error: Exception | None = None
     try:
-        with contextlib.suppress(Exception):  # the run's own error, which the row has, too
-            await run.result(timeout)
+        await run.result(timeout)
+    except TimeoutError:
+        pass  # of the waiting, or the run's own: its row tells
+    except Exception as raised:  # noqa: BLE001 - the run's own, which its row has too, or raised again below
+        error = raised
     finally:
         meanwhile.cancel()
     row = await run_row(app, id)
     if row.status in ENDED or row.status is Status.STUCK:
         return row
+    if error is not None:
+        raise error
     waits = f": {row.detail}" if row.detail else ""
     message = f"run {row.id} has not ended within {timeout or 0:g} s; it is {row.status.value}{waits}"
     tell(message, "TimeoutError", as_json=as_json, run=row.id, status=row.status.value)
@@ -50,7 +56,7 @@ async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: boo
 async def _tell_meanwhile(app: App, id: str, *, hint: bool) -> None:
     """Say on a terminal how the run stands, and in any case when nobody is there to execute it."""
     waited = 0.0
-    with progress(f"run {id}") as say:
+    with contextlib.suppress(OutlastError), progress(f"run {id}") as say:
         while True:
             await asyncio.sleep(LOOK_AGAIN_S)
             waited += LOOK_AGAIN_S
