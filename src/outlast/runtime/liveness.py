@@ -22,6 +22,7 @@ from pathlib import Path
 from outlast.core.records import WorkerRow
 
 _held: set[tuple[int, int]] = set()  # (device, inode) of the lock files that this process holds
+os.register_at_fork(after_in_child=_held.clear)  # the locks stay with the parent, and so does what is known of its life
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, len, pid
 
