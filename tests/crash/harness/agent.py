@@ -188,6 +188,14 @@ async def vigil(what: str, seconds: float) -> list[str]:
 
 
 @workflow
+async def waiter(what: str, seconds: float) -> list[str]:
+    """A run that mostly waits for a timer."""
+    thought = await think(what)
+    await asyncio.sleep(seconds)
+    return [thought, await put("after the wait")]
+
+
+@workflow
 async def gated(what: str) -> list[str]:
     """A run that the test holds in its hand."""
     thought = await think(what)

@@ -24,6 +24,7 @@ import msgspec
 
 from outlast.core.errors import StoreUnavailable
 from outlast.stores.protocol import Answer, Claimed, Finish, Park, Release, Started, StartRun, Stick, Verb, Write
+from outlast.stores.sqlite import opening
 from outlast.stores.sqlite.connections import Connections
 from outlast.stores.sqlite.store import SqliteStore
 
@@ -61,7 +62,20 @@ def install(plan: Sequence[Fault], tell: Callable[..., None], *, recording: bool
     global _tell, _recording, _folder
     _plan[:], _tell, _recording, _folder = plan, tell, recording, folder
     SqliteStore.transact = _watched_transact(SqliteStore.transact)  # type: ignore[method-assign]
+    opening.migrate = _watched_migrate(opening.migrate)
     Connections.write = _watched_write(Connections.write)  # type: ignore[method-assign, assignment]
+
+
+def _watched_migrate(migrate: Callable[..., None]) -> Callable[..., None]:
+    def watched(db: apsw.Connection, path: str) -> None:
+        db.set_commit_hook(lambda: bool(point("inside migration")))
+        try:
+            migrate(db, path)
+        finally:
+            db.set_commit_hook(None)
+        point("after migration")
+
+    return watched
 
 
 def point(name: str) -> None:

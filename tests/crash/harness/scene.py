@@ -22,9 +22,9 @@ from outlast.runtime.clock import SystemClock
 from outlast.stores.protocol import RunFilter
 from outlast.stores.sqlite import SqliteStore
 from outlast.sync import App
-from tests.crash.harness import agent, ledger
+from tests.crash.harness import ledger
 from tests.crash.harness.points import gate
-from tests.crash.harness.worker import Config
+from tests.crash.harness.worker import Config, find
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 20.0
@@ -167,6 +167,9 @@ class Scene:
                 process.signal(signal.SIGKILL)
         for process in self.processes:
             process.wait("ended")
+        for forked in (*self.events("child.sleeps"), *self.events("child.works")):
+            with suppress(ProcessLookupError):
+                os.kill(forked.pid, signal.SIGKILL)
         if "store" in self.__dict__:
             self.store.close()
 
@@ -182,7 +185,7 @@ class Scene:
         """Start runs, `(workflow's name, argument...)` each, under the ids `name-argument`."""
         with self.client() as app:
             for workflow, *args in runs:
-                run = app.start(getattr(agent, workflow)(*args), id=f"{workflow}-{args[0]}")
+                run = app.start(find(workflow)(*args), id=f"{workflow}-{args[0]}")
                 self.accepted[run.id] = (workflow, args)
 
     @cached_property

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
+import threading
 import time
 from typing import Any
 
 import msgspec
 
 from outlast import App, Notice
-from outlast.runtime import watcher
-from tests.crash.harness import agent, broken, points
+from outlast.core.records import Effect
+from outlast.core.settings import Settings
+from outlast.runtime import registry, watcher
+from outlast.runtime.clock import SystemClock
+from tests.crash.harness import agent, broken, points, troubles
 from tests.crash.harness.points import Fault
 
 REPORTED = frozenset({
@@ -34,12 +37,20 @@ class Config(msgspec.Struct, kw_only=True):
     park_after: float = 0.02
     grace: float = 10.0
     sweep_s: float = 0.0  # how often it looks for dead peers, where the default is too slow for a test
+    weaken: list[str] = []  # steps that are `pure` in the code of this process
+    unknown: list[str] = []  # workflows that the code of this process does not have
+    skew_s: float = 0.0  # how far its wall clock is ahead
     settings: dict[str, Any] = {}  # more arguments of App
     faults: list[Fault] = []
     recording: bool = False
     reports: list[str] = []  # notices that it passes on beside the usual ones
     broken: list[str] = []
     starts: list[tuple[str, str, list[Any]]] = []  # (run id, workflow, arguments), for a client
+
+
+def find(workflow: str) -> Any:
+    """Return the workflow of this name."""
+    return getattr(agent, workflow, None) or getattr(troubles, workflow)
 
 
 def run(config: Config) -> None:
@@ -52,11 +63,17 @@ def run(config: Config) -> None:
     agent.here = agent.Setting(ledger=config.ledger, folder=config.folder)
     if config.sweep_s:
         watcher.SWEEP_S = config.sweep_s
+    for name in config.weaken:
+        getattr(agent, name).settings = Settings(effect=Effect.PURE)
+    for name in config.unknown:
+        del registry._known[name]
+    if config.skew_s:
+        SystemClock.wall = lambda _: time.time() + config.skew_s  # type: ignore[method-assign]
     for name in config.broken:
         getattr(broken, name)()
     if config.faults or config.recording:
         points.install(config.faults, tell, recording=config.recording, folder=config.folder)
-    asyncio.run({"work": _work, "start": _start}[config.role](config, tell))
+    asyncio.run(ROLES[config.role](config, tell))
 
 
 async def _work(config: Config, tell: Any) -> None:
@@ -64,22 +81,90 @@ async def _work(config: Config, tell: Any) -> None:
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
 
-    def listen(notice: Notice) -> None:
-        if notice.name in REPORTED or notice.name in config.reports:
-            tell(notice.name, **notice.data)
-
-    async with _app(config, listen):
+    async with _app(config, _listener(config, tell)):
         tell("ready")
         await over.wait()
         tell("draining")
     tell("left")
 
 
+async def _work_twice(config: Config, tell: Any) -> None:
+    """Be two workers."""
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
+    async with _app(config, _listener(config, tell)), _app(config, _listener(config, tell)):
+        tell("ready")
+        await over.wait()
+
+
+async def _fork(config: Config, tell: Any) -> None:
+    """Be a worker that forks.
+
+    SIGUSR1: a child that uses the App; SIGUSR2: one that sleeps; SIGHUP: one that opens its own App.
+    """
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    asked: asyncio.Queue[str] = asyncio.Queue()
+    loop.add_signal_handler(signal.SIGTERM, over.set)
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        loop.add_signal_handler(number, asked.put_nowait, number.name)
+    child = 0
+    try:
+        async with _app(config, _listener(config, tell)) as app:
+            tell("ready")
+            ask = await asked.get()
+            child = os.fork()
+            if not child:
+                signal.alarm(30)
+                await {"SIGUSR1": _use, "SIGUSR2": _sleep, "SIGHUP": _work_in_child}[ask](config, tell, app)
+            if ask == "SIGUSR1":
+                _, status = await asyncio.to_thread(os.waitpid, child, 0)
+                tell("child.left", code=os.waitstatus_to_exitcode(status))
+            await over.wait()
+    finally:
+        if not child:
+            os._exit(0)
+
+
+async def _use(config: Config, tell: Any, app: App) -> None:
+    try:
+        await app.start(agent.parcel("of a child"))
+    except Exception as error:  # noqa: BLE001 - the test looks at it
+        tell("child.said", what=repr(error))
+
+
+async def _sleep(config: Config, tell: Any, app: App) -> None:
+    tell("child.sleeps", pid=os.getpid())
+    time.sleep(60)  # noqa: ASYNC251 - a child that knows nothing of the loop it was born in
+    os._exit(0)
+
+
+async def _work_in_child(config: Config, tell: Any, app: App) -> None:
+    def work() -> None:
+        async def main() -> None:
+            async with _app(config, _listener(config, tell)):
+                tell("child.works", pid=os.getpid())
+                await asyncio.Event().wait()
+
+        asyncio.run(main())
+
+    thread = threading.Thread(target=work)  # the loop of the parent still counts as running in this one
+    thread.start()
+    thread.join()
+
+
+def _listener(config: Config, tell: Any) -> Any:
+    def listen(notice: Notice) -> None:
+        if notice.name in REPORTED or notice.name in config.reports:
+            tell(notice.name, **notice.data)
+
+    return listen
+
+
 async def _start(config: Config, tell: Any) -> None:
     """Start runs, and report each as soon as that is acknowledged."""
     async with _app(config, lambda _: None, worker=False) as app:
         for run_id, workflow, args in config.starts:
-            await app.start(getattr(agent, workflow)(*args), id=run_id)
+            await app.start(find(workflow)(*args), id=run_id)
             tell("accepted", run=run_id)
     tell("left")
 
@@ -89,5 +174,4 @@ def _app(config: Config, listen: Any, **more: Any) -> App:
     return App(config.url, on_event=listen, **common, **config.settings, **more)
 
 
-if __name__ == "__main__":
-    run(msgspec.json.decode(sys.argv[1], type=Config))
+ROLES = {"work": _work, "work_twice": _work_twice, "fork": _fork, "start": _start}

@@ -1,0 +1,172 @@
+"""A `once` attempt without a certain outcome is never repeated by itself: a confirm settles it, or a person."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from outlast import DidNotHappen, Happened, InDoubt, NotResumable
+from outlast.core.records import Kind
+from tests.crash.harness import troubles
+from tests.crash.harness.scene import Process, Scene
+from tests.crash.harness.verdict import judge, settle, wrongs
+
+MAIL = "main/mail#1"
+
+
+def die_at(scene: Scene, point: str, **config: Any) -> None:
+    """Have a worker die at a point."""
+    scene.worker("victim", ready=False, faults=[{"at": point}], **config).wait("ended")
+
+
+def stuck(scene: Scene, run: str = "letter-one") -> None:
+    """Wait until the run is stuck in doubt."""
+    scene.until("it is stuck", lambda: scene.row(run).reason == "in_doubt")
+
+
+def decide(scene: Scene, decision: Any, *, attempt: int, run: str = "letter-one") -> None:
+    with scene.client() as app:
+        app.resolve(run, MAIL, decision, attempt=attempt, by="a person")
+
+
+@pytest.mark.parametrize("at", ["enter", "leave"])
+def test_a_deploy_that_weakens_the_step_does_not_weaken_the_doubt(scene: Scene, at: str) -> None:
+    scene.start(("letter", "one"))
+    die_at(scene, f"{at} {MAIL} of letter-one")
+    sent = scene.effects("mail")
+    scene.worker("new code", weaken=["mail"])
+    stuck(scene)
+    assert scene.effects("mail") == sent
+    assert settle(scene) == []
+    assert len(scene.effects("mail")) == 1
+    assert scene.row("letter-one").status == "succeeded"
+
+
+def test_a_decision_holds_for_its_attempt_and_no_other(scene: Scene) -> None:
+    scene.start(("letter", "one"))
+    die_at(scene, f"enter {MAIL} of letter-one")
+    second = scene.worker("victim too", faults=[{"at": f"enter {MAIL} of letter-one"}])
+    stuck(scene)
+    decide(scene, DidNotHappen(), attempt=1)
+    second.wait("ended")
+    scene.worker("heir")
+    scene.until("attempt 2 is stuck", lambda: scene.row("letter-one").reason == "in_doubt" and open_attempt(scene) == 2)
+    before = scene.journal("letter-one")
+    for late in (Happened("mailed one"), DidNotHappen(), "fail"):
+        with pytest.raises(NotResumable, match="attempt 1"):
+            decide(scene, late, attempt=1)
+    assert scene.journal("letter-one") == before
+    assert scene.row("letter-one").status == "stuck"
+    decide(scene, DidNotHappen(), attempt=2)
+    assert judge(scene) == []
+    assert [line.attempt for line in scene.effects("mail")] == [3]
+
+
+def open_attempt(scene: Scene) -> int:
+    return [r.attempt for r in scene.journal("letter-one") if r.kind is Kind.INTENT][-1]
+
+
+def test_a_person_can_say_that_it_happened(scene: Scene) -> None:
+    scene.start(("letter", "one"))
+    die_at(scene, f"leave {MAIL} of letter-one")
+    scene.worker("heir")
+    stuck(scene)
+    decide(scene, Happened("mailed one"), attempt=1)
+    assert judge(scene) == []
+    assert len(scene.effects("mail")) == 1
+
+
+def test_a_person_can_say_that_it_failed(scene: Scene) -> None:
+    scene.start(("letter", "one"))
+    die_at(scene, f"leave {MAIL} of letter-one")
+    scene.worker("heir")
+    stuck(scene)
+    decide(scene, "fail", attempt=1)
+    scene.until("it has failed", lambda: scene.row("letter-one").status == "failed")
+    with scene.client() as app, pytest.raises(InDoubt):
+        app.get("letter-one").result(timeout=5)
+
+
+def test_of_two_decisions_one_stands(scene: Scene) -> None:
+    scene.start(("letter", "one"))
+    die_at(scene, f"leave {MAIL} of letter-one")
+    heir = scene.worker("heir")
+    stuck(scene)
+    heir.kill()
+    decide(scene, Happened("mailed one"), attempt=1)
+    with pytest.raises(NotResumable):
+        decide(scene, DidNotHappen(), attempt=1)
+    scene.worker("heir")
+    assert judge(scene) == []
+    assert len(scene.effects("mail")) == 1
+
+
+def test_a_crash_right_after_a_decision_forgets_nothing(scene: Scene) -> None:
+    scene.start(("letter", "one"))
+    die_at(scene, f"leave {MAIL} of letter-one")
+    second = scene.worker("victim too", faults=[{"at": "before Write step main/mail#1 of letter-one"}])
+    stuck(scene)
+    decide(scene, Happened("mailed one"), attempt=1)
+    second.wait("ended")
+    scene.worker("heir")
+    scene.until("it is over", lambda: scene.row("letter-one").ended)
+    assert judge(scene) == []
+    assert len(scene.effects("mail")) == 1
+
+
+def test_an_open_intent_is_settled_before_an_overdue_timer(scene: Scene) -> None:
+    with scene.client() as app:
+        app.start(troubles.impatient("one"), id="letter-one")
+    die_at(scene, f"leave {MAIL} of letter-one", lease=0.5)
+    timer_is_over = scene.store.now() + 0.3
+    scene.until("the timer is overdue", lambda: scene.store.now() > timer_is_over)
+    scene.worker("heir")
+    stuck(scene)
+    assert not scene.effects("put")
+    decide(scene, Happened("mailed one"), attempt=1)
+    scene.until("it is over", lambda: scene.row("letter-one").ended)
+    assert scene.row("letter-one").result == b'"mailed one"'
+    assert not scene.effects("put")
+
+
+# -- when "it did not happen" is believed ---------------------------------------------------
+
+
+def pay_twice(scene: Scene, first: Process) -> tuple[float, float]:
+    """Return when the second attempt paid, and the deadline of the first."""
+    assert judge(scene) == []
+    (paid,) = scene.effects("pay")
+    assert (paid.attempt, paid.pid == first.pid) == (2, False)
+    due = next(r.due for r in scene.journal("gated-one") if r.kind is Kind.INTENT)
+    assert due is not None
+    return paid.at, due
+
+
+def test_of_a_process_that_is_gone_it_is_believed_soon(scene: Scene) -> None:
+    scene.start(("gated", "one"))
+    scene.open_gate("one")
+    victim = scene.worker("victim", ready=False, faults=[{"at": "enter main/pay#1 of gated-one"}])
+    victim.wait("ended")
+    scene.worker("heir")
+    paid, due = pay_twice(scene, victim)
+    left = next(row.left for row in scene.store.workers() if row.pid == victim.pid)
+    assert left is not None
+    assert left + 0.1 <= paid < due
+
+
+def test_of_a_process_that_may_wake_it_is_believed_after_the_deadline(scene: Scene) -> None:
+    scene.start(("gated", "one"))
+    scene.open_gate("one")
+    stop = {"at": "enter main/pay#1 of gated-one", "do": "stop"}
+    frozen = scene.worker("frozen", ready=False, lease=0.3, faults=[stop])
+    frozen.wait("stopped")
+    scene.worker("heir", lease=5.0, sweep_s=0.1)
+    paid, due = pay_twice(scene, frozen)
+    assert paid >= due + 0.1
+    frozen.signal(signal.SIGCONT)
+    frozen.wait("worker.lost_lease")
+    frozen.signal(signal.SIGTERM)
+    frozen.wait("ended")
+    assert wrongs(scene) == []  # the bank refused the one that woke: its fence is behind
