@@ -199,7 +199,7 @@ class App:
         row = self._row_of(call, id)
         worker = self._worker
         verb = StartRun(run=row, claim_by=worker.claims.claims_for(row) if worker is not None else None)
-        answer = await self.ask(verb)
+        answer = await self.ask(verb, heard=self._start_heard)
         if isinstance(answer, Conflict):
             other = answer.run
             raise RunConflict(
@@ -209,12 +209,20 @@ class App:
             )
         if not isinstance(answer, Started):
             if verb.claim_by is not None:  # the lease was lost just now: leave the run to the queue
-                answer = await self.ask(StartRun(run=row))
+                answer = await self.ask(StartRun(run=row), heard=self._start_heard)
             if not isinstance(answer, Started):
                 raise StoreError(f"run {row.id} could not be started in {self.url}: {getattr(answer, 'why', answer)}")
-        if answer.created and worker is not None:
-            worker.claims.begin_started(answer.run)
         return Run(self, answer.run, call.definition.returns)
+
+    def _start_heard(self, answer: Answer | StoreError) -> None:
+        """Begin a run that was just started, whether or not its starter still waits for the answer."""
+        if self._worker is None:
+            return
+        if isinstance(answer, Started):
+            if answer.created:
+                self._worker.claims.begin_started(answer.run)
+        elif isinstance(answer, StoreError):  # it may have been started for this worker before the store went away
+            self._worker.claims.reconcile_soon()
 
     def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
         _check_call(call)
@@ -318,10 +326,13 @@ class App:
 
     # -- shared by clients -------------------------------------------------------------------
 
-    async def ask(self, verb: Any) -> Answer:
-        """Have a verb of a client committed, and return its answer. Raises StoreError."""
+    async def ask(self, verb: Any, heard: Callable[[Answer | StoreError], None] | None = None) -> Answer:
+        """Have a verb of a client committed, and return its answer. Raises StoreError.
+
+        `heard(answer)` is called in any case, also when the caller no longer waits.
+        """
         self._check_loop()
-        answer = await self.writer.ask(verb, patience=CLIENT_PATIENCE_S)
+        answer = await self.writer.ask(verb, CLIENT_PATIENCE_S, heard)
         if isinstance(answer, Failed):
             raise StoreError(f"{self.url}: {answer.why}")
         return answer

@@ -86,11 +86,16 @@ class Writer:
         self.depth += 1
         self._queue.put((verb, done, None if patience is None else self._clock.boot() + patience))
 
-    async def ask(self, verb: Verb, patience: float | None = None) -> Answer:
-        """Submit a verb and wait for its answer. Raises StoreError when patience ends."""
+    async def ask(self, verb: Verb, patience: float | None = None, heard: Done | None = None) -> Answer:
+        """Submit a verb and wait for its answer. Raises StoreError when patience ends.
+
+        `heard(answer)` is called in any case, also when the caller no longer waits.
+        """
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(answer: Answer | StoreError) -> None:
+            if heard is not None:
+                heard(answer)
             if future.done():
                 return
             if isinstance(answer, Answer):
