@@ -51,7 +51,7 @@ class Execution:
         self._timer: asyncio.Handle | None = None
         self._rest: asyncio.TimerHandle | None = None
         self._ending = False
-        self._parking = False
+        self.parking = False  # its rest is on the way to the store: what comes due now is whoever's has it next
 
     def begin(self, inbox: Sequence[InboxRow] = ()) -> None:
         """Start the body, replay its journal and go on from there."""
@@ -167,7 +167,7 @@ class Execution:
 
     def _fire(self) -> None:
         self._timer = None
-        if not self._parking:
+        if not self.parking:
             self.calmly(self._fire_due)
 
     def _fire_due(self) -> None:
@@ -252,7 +252,7 @@ class Execution:
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
-        if self.closed or self._parking or not self.idle:
+        if self.closed or self.parking or not self.idle:
             return
         if self.stuck is not None:
             self._do_stick(*self.stuck)
@@ -280,10 +280,10 @@ class Execution:
         if self.closed or not self.idle or self.leaving:
             return
         due, says = self.next_due()
-        self._parking = True
+        self.parking = True
 
         def done(answer: Answer | StoreError) -> None:
-            self._parking = False
+            self.parking = False
             if self.closed:
                 return
             if isinstance(answer, Done):
@@ -291,6 +291,7 @@ class Execution:
                 self.worker.forget(self)
             elif isinstance(answer, Kept):
                 self.worker.fetch_inbox_soon()
+                self.steps.retry_held_back()
                 self.after_turn()
             else:
                 self.worker.lost_run(self, answer)

@@ -106,8 +106,13 @@ class Steps:
         self._worker.places.take(self._run, self._attempt, pending)
 
     def _retry(self, pending: Pending) -> None:
-        if self.retries.pop(pending.key, None) is not None:
+        if not self._run.parking and self.retries.pop(pending.key, None) is not None:
             self._run.calmly(self._prepare, pending)
+
+    def retry_held_back(self) -> None:
+        """The run stays after all: see to the attempts that came due meanwhile."""
+        for key in list(self.retries):
+            self._retry(self._run.engine.calls[key])
 
     def _attempt(self, pending: Pending) -> None:
         """Begin the next attempt, a place being taken; for a `once` step its intent comes first."""
