@@ -14,7 +14,7 @@ from outlast.core.records import RunRow
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
-from outlast.stores.protocol import Answer, Claim, Claimed, Fenced, Loaded, Stick
+from outlast.stores.protocol import Answer, Claim, Claimed, Fenced, Loaded, Release, Stick
 
 if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
@@ -149,6 +149,11 @@ class Claims:
             self._load(row)
 
     def _begin(self, row: RunRow, loaded: Loaded | None) -> None:
+        if self._worker.draining:  # nothing is begun any more, here it could outlive this worker
+            self._worker.writer.submit(
+                Release(worker=self._worker.id, run=row.pk, claim=row.claim), lambda _: self._worker.check_empty()
+            )
+            return
         records = loaded.records if loaded is not None else ()
         if not self._worker.notices.quiet:
             self._worker.notices(
@@ -163,8 +168,6 @@ class Claims:
             execution.replayed = -1  # no execution of it came before this one
         self._worker.executions[row.pk] = execution
         execution.begin(loaded.inbox if loaded is not None else ())
-        if self._worker.draining:
-            execution.release()
 
     def cannot_run(self, row: RunRow, why: str) -> None:
         """Leave a run that this worker owns stuck, and say why."""
