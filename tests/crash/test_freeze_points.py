@@ -7,6 +7,7 @@ Nothing of it reaches the journal, and a system that is told the fence (`pay` is
 from __future__ import annotations
 
 import signal
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -26,7 +27,7 @@ def journals(scene: Scene) -> list[object]:
     return [(row, scene.store.records(row.pk)) for row in scene.rows()]
 
 
-def freeze_at(make_scene: MakeScene, point: str, **config: float) -> list[str]:
+def freeze_at(make_scene: MakeScene, point: str, **config: Any) -> list[str]:
     """Freeze a worker at a point, let another take its lease and finish its runs, and wake it; return what is wrong."""
     scene = make_scene(**config)
     scene.start(*RUNS)

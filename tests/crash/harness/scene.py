@@ -220,6 +220,10 @@ class Scene:
         """Let what waits for this gate go on."""
         gate(str(self.folder), name).touch()
 
+    def close_gate(self, name: str) -> None:
+        """Let whoever comes to this gate from now on wait."""
+        gate(str(self.folder), name).unlink()
+
     # -- waiting -----------------------------------------------------------------
 
     def events(self, event: str, who: str | None = None) -> list[Event]:
