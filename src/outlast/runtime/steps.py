@@ -122,6 +122,7 @@ class Steps:
             return
         if self._not_now(pending):
             self._worker.places.give_back(run)
+            run.settle_down()  # it may have been held here only by this wait for a place
             return
         number = pending.attempts[-1].attempt + 1 if pending.attempts else 1
         timeout = pending.call.settings.timeout
@@ -148,6 +149,7 @@ class Steps:
     def _begin_once(self, pending: Pending, intent: Record) -> None:
         if pending.intent is not intent:
             self._worker.places.give_back(self._run)
+            self._run.settle_down()
             return
         deadline, now = intent.due or 0.0, self._worker.now
         self._begin(pending, intent.attempt, lambda: deadline - now())
