@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.codec.conversion import from_json
 from outlast.core.definitions import is_async
 from outlast.core.effects import InStep
-from outlast.core.errors import InDoubt, OutlastError
+from outlast.core.errors import InDoubt, OutlastError, StoreError
 from outlast.core.identity import derive, here
 from outlast.core.pending import Pending
 from outlast.core.records import Record, WorkerState
@@ -100,7 +100,11 @@ class Doubt:
         settings = self.pending.call.settings
         verdict: Any = Unknown()
         if settings.confirm is not None:
-            believable, waits_for = await self._believable()
+            try:
+                believable, waits_for = await self._believable()
+            except StoreError:
+                self._again(self.execution.worker.now() + LOOK_AGAIN_S, "the store to be back")
+                return
             now = self.execution.worker.now()
             try:
                 verdict = await asyncio.wait_for(self._confirm(), CONFIRM_TIMEOUT_S)
