@@ -1,0 +1,154 @@
+"""Every page does what it says: its blocks run in their order, and print what the page shows."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import io
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import ROOT, Block, all_pages, blocks_of, text_of
+from tests.docs.shell import Shell, matches
+
+RUN = ("python", "console")
+READ = ("", "text", "output", "mermaid", "ini", "dockerfile", "toml", "sql", "json")
+EXAMPLES = ROOT / "docs" / "api" / "_examples.md"  # they run on the pages that are made of them
+MOST_NOT_RUN = 5
+
+
+class PageRun:
+    """Runs the blocks of one page in a folder and a namespace of its own."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        name = "docs_" + re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
+        self.module = types.ModuleType(name)
+        self.folder = folder
+        self._shell: Shell | None = None
+        self._printed: str | None = None
+
+    def __enter__(self) -> PageRun:
+        sys.modules[self.module.__name__] = self.module  # where the codec finds the page's classes again
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del sys.modules[self.module.__name__]
+        if self._shell is not None:
+            self._shell.close()
+
+    def run(self, block: Block) -> None:
+        """Run a block, or compare what the one before it printed."""
+        if block.language == "output":
+            self._compare(block)
+        elif block.not_run:
+            self._printed = None
+        elif block.file:
+            path = self.folder / block.file
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(block.text)
+            self._printed = None
+        elif block.language == "python":
+            self._printed = self._run_python(block)
+        elif block.language == "console":
+            self._run_console(block)
+
+    def _compare(self, block: Block) -> None:
+        if self._printed is None:
+            pytest.fail(f"{block.place}: there is no block before it whose output this could be", pytrace=False)
+        if not matches(block.text, self._printed):
+            _differs(block.place, block.text, self._printed)
+
+    def _run_python(self, block: Block) -> str:
+        source = "\n" * (block.line - 1) + block.text
+        code = compile(source, str(block.page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            result: Any = eval(code, self.module.__dict__)  # with a bare `await` in it the code gives a coroutine
+            if result is not None:
+                asyncio.run(result)
+        return printed.getvalue()
+
+    def _run_console(self, block: Block) -> None:
+        if self._shell is None:
+            self._shell = Shell(self.folder)
+        everything = ""
+        for command, expected, line in _commands(block):
+            printed, code = self._shell.type(command)
+            everything += printed
+            place = f"{block.page.relative_to(ROOT)}:{line}"
+            if not expected.strip() and code != 0:
+                pytest.fail(f"{place}: `{command}` ended with {code} and printed:\n{printed}", pytrace=False)
+            if expected.strip() and not matches(expected, printed):
+                _differs(place, expected, printed)
+        self._printed = everything
+
+
+def _commands(block: Block) -> Iterator[tuple[str, str, int]]:
+    """Yield each command of a console block with what the page says that it prints, and its line."""
+    found: list[list[Any]] = []
+    for number, line in enumerate(block.text.splitlines(), block.line):
+        if found and found[-1][0].endswith("\\") and not found[-1][1]:
+            found[-1][0] += "\n" + line
+        elif line.startswith("$ "):
+            found.append([line[2:], "", number])
+        elif found:
+            found[-1][1] += line + "\n"
+        else:
+            pytest.fail(f"{block.place}: a console block begins with a command, a line with `$ `", pytrace=False)
+    for command, expected, number in found:
+        yield command, expected, number
+
+
+def _differs(place: str, expected: str, printed: str) -> None:
+    pytest.fail(
+        f"{place}: the page says\n{expected.rstrip()}\n\nand this was printed\n{printed.rstrip()}", pytrace=False
+    )
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+PAGES = [page for page in all_pages() if page != EXAMPLES and any(block.language in RUN for block in blocks_of(page))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OUTLAST_URL", "OUTLAST_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    with PageRun(page, tmp_path) as run:
+        for block in blocks_of(page):
+            run.run(block)
+
+
+def test_every_block_has_a_language_that_is_run_or_only_read() -> None:
+    wrong = [b.place for page in all_pages() for b in blocks_of(page) if b.language not in RUN + READ]
+    assert not wrong, f"languages that nothing runs: {wrong}"
+
+
+def test_every_file_that_a_page_shows_is_used_by_a_command_on_it() -> None:
+    unused = []
+    for page in all_pages():
+        blocks = blocks_of(page)
+        typed = "\n".join(b.text for b in blocks if b.language in RUN and not b.file and not b.not_run)
+        unused += [b.place for b in blocks if b.file and Path(b.file).stem not in typed]
+    assert not unused, f"nothing runs these files: {unused}"
+
+
+def test_few_blocks_are_not_run() -> None:
+    left_out = [f"{b.place}: {b.not_run}" for page in all_pages() for b in blocks_of(page) if b.not_run]
+    assert len(left_out) <= MOST_NOT_RUN, "\n".join(left_out)
+
+
+def test_every_mark_of_a_block_that_is_not_run_stands_above_one() -> None:
+    for page in all_pages():
+        marks = text_of(page).count("<!-- not run")
+        assert marks == sum(bool(block.not_run) for block in blocks_of(page)), _name(page)
