@@ -168,7 +168,8 @@ class Worker:
         if lease is not None and not lease.lost and not sending:
             # With a step still running in a thread nobody may believe that this process is gone: then the lease
             # and the lock decide.
-            await self.writer.ask(Leave(worker=self.id), patience=2.0)
+            with contextlib.suppress(StoreError):  # the store is away: here, too, the lease and the lock decide
+                await self.writer.ask(Leave(worker=self.id), patience=2.0)
         self.writer.lease, self.writer.outside = None, None
         if self._lock is not None and not sending:
             self._lock.release()
