@@ -133,7 +133,9 @@ def test_a_step_can_be_a_run_of_its_own(command: Outlast) -> None:
     result = command("start", "agent.py:plan", '["four"]', "--here", "--id", "r")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {"card": "4242", "cents": 4}
-    assert command.json("runs")[0]["is_step"] is True
+    (run,) = command.json("runs", "--workflow", "step:plan")
+    assert (run["workflow"], run["is_step"]) == ("plan", True)
+    assert "step:plan" in command.here("runs").stdout
 
 
 def test_a_run_that_fails_here_is_told_and_its_exit_code_is_1(command: Outlast) -> None:

@@ -14,7 +14,7 @@ from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told
 from outlast.cli.opening import with_store
 from outlast.cli.options import Json, Url
-from outlast.cli.wording import ago, iso_time, lasted, size, visible
+from outlast.cli.wording import ago, iso_time, lasted, size, visible, visible_lines
 from outlast.core.transitions import Status
 
 CONDITION_STYLE = {"alive": "green", "expired": "yellow", "dead": "red"}
@@ -88,7 +88,7 @@ def _print_findings(findings: list[Finding]) -> None:
         style = "bold red" if finding.needs_person else "yellow"
         output.print_line("")
         word = "needs a person: " if finding.needs_person else "note: "
-        output.show(Text.assemble((word, style), visible(finding.what)))
+        output.show(Text.assemble((word, style), visible_lines(finding.what)))
         for line in finding.do:
             output.print_line(f"  {visible(line)}")
         if len(finding.runs) > 1:

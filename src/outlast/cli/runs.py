@@ -12,6 +12,7 @@ from outlast.cli.opening import with_store
 from outlast.cli.options import Json, Url
 from outlast.cli.output import print_json, print_note, print_table, status_text
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened
+from outlast.runtime import registry
 from outlast.runtime.app import App
 from outlast.runtime.run import RunInfo
 
@@ -24,7 +25,9 @@ def runs(
         list[str] | None, typer.Option("--status", "-s", help="Only of this status; may be given again for more.")
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Only stuck for this reason.")] = None,
-    workflow: Annotated[str | None, typer.Option("--workflow", "-w", help="Only of this workflow.")] = None,
+    workflow: Annotated[
+        str | None, typer.Option("--workflow", "-w", help="Only of this workflow; step:NAME for runs of a step.")
+    ] = None,
     prefix: Annotated[str | None, typer.Option("--prefix", help="Only with ids that begin so.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     before: Annotated[
@@ -68,7 +71,8 @@ def _row(run: RunInfo, now: float) -> tuple[str | Text, ...]:
     if run.due is not None and run.status == "waiting":
         detail = f"{detail} (due {ago(run.due, now)})" if detail else f"due {ago(run.due, now)}"
     status = status_text(run.status, run.reason)
-    return (run.id, run.workflow, status, clock_time(run.created), took, shortened(detail, DETAIL_LENGTH))
+    workflow = f"{registry.STEP_PREFIX}{run.workflow}" if run.is_step else run.workflow
+    return (run.id, workflow, status, clock_time(run.created), took, shortened(detail, DETAIL_LENGTH))
 
 
 def run_json(run: RunInfo) -> dict[str, Any]:

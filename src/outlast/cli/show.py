@@ -18,7 +18,7 @@ from outlast.cli.options import Json, RunId, Url
 from outlast.cli.plain import one_line, plain, plain_error
 from outlast.cli.runs import run_json
 from outlast.cli.tree import Entry, branches_of, draw
-from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened, visible
+from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.errors import RunNotFound
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Status
@@ -69,7 +69,7 @@ def show(
         return
     output.show(_head(seen))
     for name, value in _facts(seen, None if full else SHORT):
-        output.show(Text.assemble((f"  {name:<10}", "dim"), value))
+        output.show(Text.assemble((f"  {name:<10}", "dim"), value.replace("\n", "\n" + " " * 12)))
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     output.show(draw(branches_of(seen.entries), now=seen.now, full=full, ascii_only=ascii_only))
     for line in advice:
@@ -139,9 +139,9 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
     yield "arguments", shortened(_arguments(run), length)
     if run.status is Status.STUCK:
-        yield "stuck", visible(why_stuck(run))
+        yield "stuck", visible_lines(why_stuck(run))
     elif run.detail:
-        yield "waits for", visible(run.detail)
+        yield "waits for", visible_lines(run.detail)
     if run.due is not None and run.status in (Status.PENDING, Status.WAITING):
         yield "due", f"{clock_time(run.due)} ({ago(run.due, now)})"
     for row in seen.loaded.inbox:

@@ -18,6 +18,7 @@ from outlast.cli.waiting import run_row, tell_end, wait_for_end
 from outlast.core.definitions import Call
 from outlast.core.errors import WrongUse
 from outlast.core.records import RunRow
+from outlast.runtime import registry
 from outlast.runtime.app import App
 
 
@@ -80,7 +81,8 @@ def start(
 def _print(row: RunRow, *, ended: bool, as_json: bool) -> None:
     result = tell_end(row, as_json=as_json) if ended else None
     if as_json:
-        found = {"id": row.id, "workflow": row.workflow, "status": row.status.value}
+        workflow = row.workflow.removeprefix(registry.STEP_PREFIX)
+        found = {"id": row.id, "workflow": workflow, "status": row.status.value}
         print_json({**found, "result": result} if ended else found)
     elif ended:
         print_json(plain(row.result))

@@ -80,9 +80,9 @@ async def _serve(app: App, talker: Talker) -> None:
     """Execute runs until the first signal, then hand them back."""
     stop = _Stop(asyncio.get_running_loop(), talker)
     async with app:
-        names = ", ".join(sorted(registry.names()))
-        store, pid = app.store.info().location, os.getpid()
-        talker.say(f"ready: serving {names} from {store} (process {pid})", event="ready", store=store, pid=pid)
+        names, store, pid = sorted(registry.names()), app.store.info().location, os.getpid()
+        text = f"ready: serving {', '.join(names)} from {store} (process {pid})"
+        talker.say(text, event="ready", store=store, pid=pid, serves=names)
         await stop.asked.wait()
     left = sum(thread.name.startswith("outlast-step") for thread in threading.enumerate())
     if left:
