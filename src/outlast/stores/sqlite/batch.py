@@ -139,6 +139,10 @@ class Batch:
         why = self.lease_lost(worker)
         return Fenced(why or lost_claim(run, worker, claim), worker_lost=why is not None)
 
+    def know(self, run: int, fence: Fence) -> None:
+        """Remember the fence of a run that this transaction has made."""
+        self._fences.runs[run] = fence
+
     def forget_run(self, run: int) -> None:
         """Look at a run's fence again: the batch has changed it."""
         self._fences.runs.pop(run, None)

@@ -1,16 +1,13 @@
-"""Write: records into journals. The hot path: one statement per batch of records where all goes well."""
+"""Write: records into one run's journal; many at once are written in `together`."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import astuple
 
 from outlast.core.records import Record
 from outlast.stores.protocol import Answer, Done, Failed, Fenced, Write
-from outlast.stores.rules import Hold, objection, other_content, out_of_step
-from outlast.stores.sqlite.batch import Batch, Fence, Surprise
+from outlast.stores.rules import Hold, other_content, out_of_step
+from outlast.stores.sqlite.batch import Batch, Fence
 from outlast.stores.sqlite.rows import RECORD_COLUMNS
 from outlast.stores.sqlite.rows import record as record_of
 
@@ -18,30 +15,9 @@ INSERT = f"INSERT INTO records (run, {RECORD_COLUMNS}) VALUES (?{', ?' * (RECORD
 DONE = Done()
 
 
-def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
-    """Apply verbs that follow each other. Raises Surprise when one does not simply add to the end of its journal."""
-    answers: list[Answer] = []
-    new: list[tuple[Any, ...]] = []
-    for verb in verbs:
-        fence = objection(verb) or b.owned(verb.run, verb.worker, verb.claim) or _fence(b, verb)
-        if not isinstance(fence, Fence):
-            answers.append(fence)
-            continue
-        for added in verb.records:
-            if added.seq != fence.last_seq + 1:
-                raise Surprise
-            fence.last_seq = added.seq
-            new.append((verb.run, *astuple(added)))
-        _deliver(b, verb, fence)
-        answers.append(DONE)
-    if new:
-        b.db.executemany(INSERT, new)
-    return answers
-
-
 def write(b: Batch, verb: Write) -> Answer:
     """Apply one verb, some of whose records may be there already."""
-    fence = _fence(b, verb)
+    fence = fence_of(b, verb)
     if not isinstance(fence, Fence):
         return fence
     last_seq, fresh = fence.last_seq, dict[int, Record]()
@@ -55,11 +31,11 @@ def write(b: Batch, verb: Write) -> Answer:
             last_seq, fresh[new.seq] = new.seq, new
     b.db.executemany(INSERT, [(verb.run, *astuple(new)) for new in fresh.values()])
     fence.last_seq = last_seq
-    _deliver(b, verb, fence)
+    deliver(b, verb, fence)
     return DONE
 
 
-def _fence(b: Batch, verb: Write) -> Fence | Answer:
+def fence_of(b: Batch, verb: Write) -> Fence | Answer:
     """Return the run's fence when the verb may write, else what to answer."""
     held = b.hold(verb.run, verb.worker, verb.claim)
     fence = b.fence(verb.run)
@@ -78,7 +54,8 @@ def _stored(b: Batch, run: int, seq: int) -> Record | None:
     return record_of(row) if row else None
 
 
-def _deliver(b: Batch, verb: Write, fence: Fence) -> None:
+def deliver(b: Batch, verb: Write, fence: Fence) -> None:
+    """Delete the inbox rows that the records deliver, and note that the run has made progress."""
     for row_id in verb.consumes:
         b.db.execute(
             "INSERT OR IGNORE INTO taken (run, kind, message_id) "

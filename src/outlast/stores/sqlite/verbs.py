@@ -8,7 +8,7 @@ under a savepoint, so that the one that is refused takes nothing with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from outlast.stores.protocol import (
@@ -36,8 +36,9 @@ from outlast.stores.protocol import (
 from outlast.stores.rules import objection
 from outlast.stores.sqlite import client_verbs, leases, owned_runs
 from outlast.stores.sqlite.batch import Batch, Surprise
-from outlast.stores.sqlite.journal import write, write_all
+from outlast.stores.sqlite.journal import write
 from outlast.stores.sqlite.opening import REFUSALS
+from outlast.stores.sqlite.together import finish_all, start_all, write_all
 
 VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     Register: leases.register,
@@ -59,6 +60,12 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     Prune: client_verbs.prune,
 }
 
+TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {
+    StartRun: start_all,
+    Write: write_all,
+    Finish: finish_all,
+}
+
 SURPRISES = (Surprise, *REFUSALS)
 
 
@@ -66,17 +73,41 @@ def apply(b: Batch, verbs: Sequence[Verb]) -> list[Answer]:
     """Apply the verbs inside the batch's transaction. Raises Surprise or a refusal unless the batch is careful."""
     if b.careful:
         return [_alone(b, verb) for verb in verbs]
-    answers: list[Answer] = []
-    writes: list[Write] = []
-    for verb in verbs:
-        if isinstance(verb, Write):
-            writes.append(verb)
+    answers: dict[int, Answer] = {}
+    for kinds, places in _neighbours(verbs):
+        if not kinds:
+            (place,) = places
+            verb = verbs[place]
+            answers[place] = objection(verb) or VERBS[type(verb)](b, verb)
+        for kind in kinds:
+            some = [place for place in places if type(verbs[place]) is kind]
+            answers.update(zip(some, TOGETHER[kind](b, [verbs[place] for place in some]), strict=True))
+    return [answers[place] for place in range(len(verbs))]
+
+
+def _neighbours(verbs: Sequence[Verb]) -> Iterator[tuple[tuple[type[Verb], ...], list[int]]]:
+    """Split a batch into stretches that can be applied together, each with the kinds in it, in order.
+
+    The writes of a stretch come before its ends: an end rests on the records before it, and a stretch
+    holds nothing more of a run that has ended in it.
+    """
+    at = 0
+    while at < len(verbs):
+        start, ended = at, set[int]()
+        if type(verbs[at]) is StartRun:
+            while at < len(verbs) and type(verbs[at]) is StartRun:
+                at += 1
+            yield (StartRun,), list(range(start, at))
             continue
-        if writes:
-            answers += write_all(b, writes)
-            writes = []
-        answers.append(objection(verb) or VERBS[type(verb)](b, verb))
-    return answers + write_all(b, writes) if writes else answers
+        while at < len(verbs) and isinstance(verb := verbs[at], Write | Finish) and verb.run not in ended:
+            if type(verb) is Finish:
+                ended.add(verb.run)
+            at += 1
+        if at > start:
+            yield (Write, Finish) if ended else (Write,), list(range(start, at))
+        else:
+            yield (), [at]
+            at += 1
 
 
 def _alone(b: Batch, verb: Verb) -> Answer:

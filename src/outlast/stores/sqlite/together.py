@@ -1,0 +1,182 @@
+"""Verbs of one kind that stand side by side in a batch, applied with few statements.
+
+Each statement lets go of the interpreter's lock and has to get it back, which a busy event loop in the same
+process makes slow. So rows go in by the dozen, not one by one. What is out of the ordinary (a run that is there
+already, a fence that does not hold, a child whose parent waits) takes the way of its single verb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from msgspec.structs import astuple, replace
+
+from outlast.core.transitions import Status
+from outlast.stores.protocol import Answer, Done, Failed, Finish, Started, StartRun, Write
+from outlast.stores.rules import Hold, missing_record, objection
+from outlast.stores.sqlite.batch import Batch, Fence, Surprise
+from outlast.stores.sqlite.client_verbs import start_run
+from outlast.stores.sqlite.journal import deliver, fence_of
+from outlast.stores.sqlite.owned_runs import finish
+from outlast.stores.sqlite.rows import RECORD_COLUMNS, Row, encode_forks
+
+SIZES = (64, 16, 4, 1)  # rows in one statement: few different statements, so that each is prepared once
+DONE = Done()
+RUN_VALUES = (
+    "id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, parent, parent_key, "
+    "forks, created, started, python, version"
+)
+END = (
+    "UPDATE runs SET status = v.column2, result = v.column3, error = v.column4, culprit = v.column5, "
+    "detail = v.column6, ended = v.column7, owner = NULL, due = NULL, reason = NULL FROM ({}) AS v "
+    "WHERE runs.pk = v.column1"
+)
+
+
+def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
+    """Apply writes that follow each other. Raises Surprise when one does not simply add to the end of its journal."""
+    answers: list[Answer] = []
+    new: list[Row] = []
+    for verb in verbs:
+        fence = objection(verb) or b.owned(verb.run, verb.worker, verb.claim) or fence_of(b, verb)
+        if not isinstance(fence, Fence):
+            answers.append(fence)
+            continue
+        for added in verb.records:
+            if added.seq != fence.last_seq + 1:
+                raise Surprise
+            fence.last_seq = added.seq
+            new.append((verb.run, *astuple(added)))
+        deliver(b, verb, fence)
+        answers.append(DONE)
+    _insert(b, f"INSERT INTO records (run, {RECORD_COLUMNS})", new)
+    return answers
+
+
+def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
+    """End runs, no run twice."""
+    answers: list[Answer] = []
+    ends: list[Row] = []
+    ended: dict[int, int] = {}  # run -> place of its answer
+    for verb in verbs:
+        fence = None if objection(verb) else b.owned(verb.run, verb.worker, verb.claim)
+        if fence is None:
+            answers.append(objection(verb) or finish(b, verb))
+        elif fence.last_seq != verb.last_seq:
+            answers.append(Failed(missing_record(fence.last_seq, verb.last_seq)))
+        else:
+            ends.append((verb.run, verb.status, verb.result, verb.error, verb.culprit, verb.detail, b.now))
+            ended[verb.run] = len(answers)
+            answers.append(DONE)
+    for chunk in _chunks(ends):
+        b.db.execute(END.format(_values(7, len(chunk))), [value for row in chunk for value in row])
+        runs = [row[0] for row in chunk]
+        marks = _marks(len(runs))
+        b.db.execute(f"DELETE FROM inbox WHERE run IN ({marks})", runs)
+        b.db.execute(f"DELETE FROM taken WHERE run IN ({marks})", runs)
+        waited_for = b.rows(
+            f"SELECT pk FROM runs WHERE pk IN ({marks}) AND parent IS NOT NULL "
+            f"UNION SELECT run FROM waiters WHERE run IN ({marks}) ORDER BY 1",
+            *runs,
+            *runs,
+        )
+        for run in runs:
+            b.forget_run(run)
+        for (run,) in waited_for:
+            answers[ended[run]] = Done(b.tell_parents(b.run(run)))
+    return answers
+
+
+def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
+    """Create runs."""
+    if len(verbs) == 1 or not _all_new(b, verbs):
+        return [objection(verb) or start_run(b, verb) for verb in verbs]
+    rows = [_new_row(b, verb) for verb in verbs]
+    keys: dict[str, int] = {}
+    for chunk in _chunks(rows):
+        sql = f"INSERT INTO runs ({RUN_VALUES}) {_values(18, len(chunk))} RETURNING id, pk"
+        keys.update(b.rows(sql, *(value for row in chunk for value in row)))
+    inputs = [(keys[verb.run.id], verb.run.input) for verb in verbs if verb.run.input]
+    _insert(b, "INSERT INTO inputs (run, input)", inputs)
+    return [_started(b, verb, keys[verb.run.id]) for verb in verbs]
+
+
+def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
+    """Tell whether all of these runs can simply be created."""
+    ids = [verb.run.id for verb in verbs]
+    if len(set(ids)) < len(ids):
+        return False
+    for verb in verbs:
+        parent, claim = verb.run.parent, verb.parent_claim
+        if objection(verb) or (verb.claim_by is not None and b.lease_lost(verb.claim_by)):
+            return False
+        if parent is not None and claim is not None and b.hold(parent, verb.parent_worker or "", claim) != Hold.OWNED:
+            return False
+    return not any(b.rows(f"SELECT 1 FROM runs WHERE id IN ({_marks(len(some))})", *some) for some in _chunks(ids))
+
+
+def _new_row(b: Batch, verb: StartRun) -> Row:
+    run, by = verb.run, verb.claim_by
+    due = None if by is not None else b.now if run.due is None else run.due
+    state = ("running", by, by, 1, None) if by is not None else ("pending", None, "", 0, due)
+    return (
+        run.id,
+        run.incarnation,
+        run.workflow,
+        run.definition,
+        run.is_step,
+        run.options,
+        *state,
+        run.parent,
+        run.parent_key,
+        encode_forks(run.forks),
+        b.now,
+        None if by is None else b.now,
+        run.python,
+        run.version,
+    )
+
+
+def _started(b: Batch, verb: StartRun, pk: int) -> Started:
+    by = verb.claim_by
+    if by is None:
+        due = b.now if verb.run.due is None else verb.run.due
+        return Started(_as_kept(verb, pk=pk, due=due, created=b.now), created=True)
+    b.know(pk, Fence(status="running", holder=by, claim=1, crashes=0, last_seq=0))
+    run = _as_kept(verb, pk=pk, created=b.now, started=b.now, status=Status.RUNNING, owner=by, claim=1, due=None)
+    return Started(run, created=True)
+
+
+def _as_kept(verb: StartRun, **state: Any) -> Any:
+    """Return the run as it stands in the store: what is not in `state` is as for any new run."""
+    fresh = {"status": Status.PENDING, "reason": None, "detail": "", "owner": None, "claim": 0, "crashes": 0}
+    none = {"started": None, "ended": None, "result": None, "error": None, "culprit": ""}
+    return replace(verb.run, **(fresh | none | state))
+
+
+# -- statements ----------------------------------------------------------------
+
+
+def _insert(b: Batch, head: str, rows: Sequence[Row]) -> None:
+    for chunk in _chunks(rows):
+        b.db.execute(f"{head} {_values(len(chunk[0]), len(chunk))}", [value for row in chunk for value in row])
+
+
+def _chunks(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    at = 0
+    for size in SIZES:
+        while len(rows) - at >= size:
+            yield rows[at : at + size]
+            at += size
+
+
+@cache
+def _values(width: int, height: int) -> str:
+    return f"VALUES {', '.join([f'({_marks(width)})'] * height)}"
+
+
+@cache
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
