@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import tempfile
@@ -31,7 +30,7 @@ def main() -> int:
         return 0
     full = not (options.quick or options.only or options.no_peers or options.repeats)
     repeats = options.repeats or (1 if options.quick else 5)
-    began, load_before = datetime.now(UTC), os.getloadavg()
+    began = datetime.now(UTC)
     RESULTS.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=options.scratch or RESULTS)).resolve()
     bench = Bench(Sqlite(scratch), repeats, quick=options.quick, peers=not options.no_peers)
@@ -39,12 +38,13 @@ def main() -> int:
         failed = _measure(bench, options.only or list(MEASURES))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    found = report.as_json(bench, began=began, load_before=load_before, failed=failed)
-    _print(bench, failed, load_before)
+    found = report.as_json(bench, began=began, failed=failed)
+    _print(bench, failed)
     report.write(options.json or RESULTS / f"{began:%Y-%m-%dT%H%M%S}.json", found)
     full = full and not failed
     if full:
         report.write(DOCS / "benchmarks.json", found)
+        report.into_page(DOCS / "benchmarks.md", bench)
     for path in plots.draw(bench.series, DOCS / "plots" if full else RESULTS / "plots"):
         print(f"drawn: {path.relative_to(ROOT)}")
     return 1 if failed else 0
@@ -66,14 +66,9 @@ def _measure(bench: Bench, names: list[str]) -> dict[str, str]:
     return failed
 
 
-def _print(bench: Bench, failed: dict[str, str], load_before: tuple[float, float, float]) -> None:
-    on = report.machine()
+def _print(bench: Bench, failed: dict[str, str]) -> None:
     console = report.console()
-    console.print(
-        f"{bench.ground.name} {on['sqlite']}, Python {on['python']}, {on['cpus']} CPUs; "
-        f"load average {load_before[0]:.1f} before, {os.getloadavg()[0]:.1f} after. "
-        f"Medians of {bench.repeats} interleaved repeats; a ratio is the median of the repeats' ratios."
-    )
+    console.print(report.heading(bench))
     console.print(report.table_of(bench))
     for name, why in failed.items():
         console.print(f"{name} FAILED TO RUN: {why}", style="bold red", markup=False)

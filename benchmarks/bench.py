@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +67,7 @@ class Bench:
     repeats: int = 5
     quick: bool = False
     peers: bool = True
+    load_before: tuple[float, float, float] = field(default_factory=os.getloadavg)
     rows: list[Row] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
 

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +21,8 @@ from benchmarks.bench import Bench
 from benchmarks.figures import Row
 
 WIDTH = 170  # where no terminal says how wide it is
+TABLE_BEGINS = "<!-- table: written by `make bench` -->"
+TABLE_ENDS = "<!-- end of table -->"
 MET = {True: "yes", False: "MISSED", None: ""}
 
 
@@ -48,6 +49,34 @@ def ratio_of(row: Row) -> str:
     return _short(row.ratio) + spread
 
 
+def into_page(page: Path, bench: Bench) -> None:
+    """Put the table, as Markdown, between its two marks in a page of the documentation."""
+    lines = [
+        heading(bench),
+        "",
+        "| measure | figure | yardstick | ratio | target | met? |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in bench.rows:
+        yardstick, target = row.yardstick or "", row.target or ""
+        lines.append(f"| {row.measure} | {row.figure} | {yardstick} | {ratio_of(row)} | {target} | {MET[row.met]} |")
+    before, _, rest = page.read_text(encoding="utf-8").partition(f"{TABLE_BEGINS}\n")
+    _, _, after = rest.partition(TABLE_ENDS)
+    if not after:
+        raise ValueError(f"{page} has no place for the table: it needs the lines {TABLE_BEGINS} and {TABLE_ENDS}")
+    page.write_text("\n".join((f"{before}{TABLE_BEGINS}", "", *lines, "", f"{TABLE_ENDS}{after}")), encoding="utf-8")
+
+
+def heading(bench: Bench) -> str:
+    """Say on what the table was measured, and how."""
+    on, before, after = machine(), bench.load_before[0], os.getloadavg()[0]
+    return (
+        f"{bench.ground.name} {on['sqlite']}, Python {on['python']}, {on['cpus']} CPUs, "
+        f"load average {before:.1f} before and {after:.1f} after. "
+        f"Medians of {bench.repeats} interleaved repeats; a ratio is the median of the repeats' ratios."
+    )
+
+
 def _short(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}"
 
@@ -57,7 +86,7 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
-def as_json(bench: Bench, *, began: datetime, load_before: Sequence[float], failed: dict[str, str]) -> dict[str, Any]:
+def as_json(bench: Bench, *, began: datetime, failed: dict[str, str]) -> dict[str, Any]:
     """Return all that was found, with what is needed to read it: when, on what, under which load."""
     return {
         "began": began.isoformat(timespec="seconds"),
@@ -66,7 +95,7 @@ def as_json(bench: Bench, *, began: datetime, load_before: Sequence[float], fail
         "repeats": bench.repeats,
         "quick": bench.quick,
         "machine": machine(),
-        "load_before": list(load_before),
+        "load_before": list(bench.load_before),
         "load_after": list(os.getloadavg()),
         "rows": [row.as_json() for row in bench.rows],
         "series": [asdict(line) for line in bench.series],
