@@ -75,7 +75,8 @@ class Doubt:
                 "step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why
             )
         self._why = why
-        self._ended = worker.now()
+        self._ran = False  # when last looked at, its thread still ran here
+        self._ended = None if recovered else worker.now()
         if pending.resolution is not None:
             execution.worker.loop.call_soon(execution.calmly, self._decided)
             self.asking = True
@@ -117,7 +118,10 @@ class Doubt:
                     self._again(now + LOOK_AGAIN_S * 2**self._tries, "confirm to answer")
                     return
             if isinstance(verdict, DidNotHappen) and (believable is None or now < believable):
-                self._again(now + LOOK_AGAIN_S if believable is None else believable, waits_for)
+                if believable is None:
+                    self._again(now + LOOK_AGAIN_S, waits_for, only_here=True)
+                else:
+                    self._again(believable, waits_for)
                 return
             if not isinstance(verdict, (Happened, DidNotHappen, Unknown)):
                 self._why = (
@@ -142,11 +146,14 @@ class Doubt:
         """Return from when on "did not happen" is believed (None: not known yet), and what is waited for."""
         settle = self.pending.call.settings.settle
         settling = f"{settle:g} s to pass since the attempt could last send anything"
-        if self._attempt is not None:
-            return (
-                (self._ended + settle, settling) if self._attempt.quiet else (None, "the thread of the attempt to end")
-            )
         worker = self.execution.worker
+        if worker.still_runs(self.pending.key, self.execution.row.pk):
+            self._ran = True
+            return None, "the thread of the attempt to end"
+        if self._ran:
+            self._ran, self._ended = False, worker.now()
+        if self._attempt is not None or self._ended is not None:
+            return (self._ended or 0.0) + settle, settling
         rows = await worker.read(worker.store.workers)
         row = next((r for r in rows if r.id == self.intent.worker), None)
         deadline = self.intent.due or 0.0
@@ -156,14 +163,12 @@ class Doubt:
             return (row.left or 0.0) + settle, settling
         if row.state is WorkerState.EXPIRED:
             return max(row.left or 0.0, deadline) + settle, settling
-        if row.id == worker.id and worker.still_runs(self.pending.key, self.execution.row.pk):
-            return None, "the thread of the attempt to end"
         return deadline + settle, f"the attempt's deadline on worker {row.id}, and {settle:g} s"
 
-    def _again(self, when: float, waits_for: str) -> None:
-        """Look again later; the run may rest until then."""
+    def _again(self, when: float, waits_for: str, *, only_here: bool = False) -> None:
+        """Look again later; the run may rest until then, or be handed over, unless only this process can tell."""
         execution = self.execution
-        self.asking = False
+        self.asking = only_here
         self.due = max(when, execution.worker.now() + 0.01)
         self.says = f"step {self.pending.key} (attempt {self.intent.attempt} in doubt): {waits_for}"
         execution.worker.at(self.due, self._look_when_due)

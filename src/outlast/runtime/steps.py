@@ -166,6 +166,9 @@ class Steps:
             return
         attempt = Attempt(pending, arguments, number, place, worker.now(), time_left, worker.holds_lease, self._ended)
         self.attempts[key] = attempt
+        if not pending.call.definition.is_async:
+            worker.in_threads.add(attempt)
+            attempt.on_quiet = lambda: worker.in_threads.discard(attempt)
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
         attempt.begin(worker.loop, worker.pool)

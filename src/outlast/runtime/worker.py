@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import StoreError
-from outlast.core.records import InboxRow, RunRow, WorkerRow
+from outlast.core.records import Effect, InboxRow, RunRow, WorkerRow
 from outlast.runtime import registry
 from outlast.runtime.blocked import where_is
 from outlast.runtime.claims import Claims
@@ -50,6 +50,7 @@ from outlast.stores.protocol import (
 
 if TYPE_CHECKING:
     from outlast.core.engine import Codec
+    from outlast.runtime.attempts import Attempt
 
 CLAIM_BATCH = 200
 
@@ -87,6 +88,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="outlast-step")
         self.executions: dict[int, Execution] = {}
+        self.in_threads: set[Attempt] = set()  # those whose function may still run, whatever became of their runs
         self.id = ""
         self.draining = False
         self.clock = clock
@@ -153,21 +155,17 @@ class Worker:
     async def stop(self) -> None:
         """Leave: what is still in hand is stopped from outside, and its runs go back to the queue."""
         self.draining = True
-        sending = [
-            key
-            for key, e in self.executions.items()
-            if any(not a.quiet and not a.pending.call.definition.is_async for a in e.steps.attempts.values())
-        ]
         for execution in list(self.executions.values()):
             execution.stop()
         self.executions.clear()
         await asyncio.sleep(0)  # lets cancelled steps see it
+        sending = any(attempt.pending.effect is Effect.ONCE for attempt in self.in_threads)
         if self._watcher is not None:
             await self.loop.run_in_executor(self._readers, self._watcher.stop)
         lease = self.writer.lease
         if lease is not None and not lease.lost and not sending:
-            # With a step still running in a thread nobody may believe that this process is gone: then the lease
-            # and the lock decide.
+            # With a `once` step still running in a thread nobody may believe that this process is gone: then the
+            # lease and the lock decide.
             with contextlib.suppress(StoreError):  # the store is away: here, too, the lease and the lock decide
                 await self.writer.ask(Leave(worker=self.id), patience=2.0)
         self.writer.lease, self.writer.outside = None, None
@@ -284,8 +282,7 @@ class Worker:
 
     def still_runs(self, key: str, run: int) -> bool:
         """Tell whether an attempt of this step is under way here, in a thread that outlived its execution."""
-        execution = self.executions.get(run)
-        return execution is not None and key in execution.steps.attempts
+        return any(a.pending.key == key and a.pending.engine.row.pk == run for a in self.in_threads)
 
     def look_at_ends(self) -> None:
         """A run ended or got stuck: those who wait for it look again."""
