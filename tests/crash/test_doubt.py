@@ -170,3 +170,39 @@ def test_of_a_process_that_may_wake_it_is_believed_after_the_deadline(scene: Sce
     frozen.signal(signal.SIGTERM)
     frozen.wait("ended")
     assert wrongs(scene) == []  # the bank refused the one that woke: its fence is behind
+
+
+def test_a_store_that_is_away_leaves_no_doubt_unasked(scene: Scene) -> None:
+    scene.start(("gated", "one"))
+    scene.open_gate("one")
+    die_at(scene, "leave main/pay#1 of gated-one")
+    scene.worker("heir", broken=["doubt_cannot_read"])
+    assert judge(scene) == []
+
+
+@pytest.mark.parametrize("then", ["it goes on", "it leaves"])
+def test_of_a_thread_that_still_runs_it_is_never_believed(scene: Scene, then: str) -> None:
+    """Its execution was dropped after a fault, or is handed over; its time is over; but the thread may still pay."""
+    scene.start(("late_payment", "one"))
+    fault = {"at": "before Write step main/pass_gate#1 of late_payment-one", "do": "break"}
+    worker = scene.worker(faults=[fault], reports=["step.started"], grace=0.1, lease=60.0)
+    worker.wait("step.started", step="main/pay_late#1")
+    scene.open_gate("one")
+    worker.wait("run.lost")
+    due = scene.journal("late_payment-one")[0].due
+    assert due is not None
+    scene.until("its time is long over", lambda: scene.store.now() > due + 0.6)
+    if then == "it leaves":
+        scene.worker("heir", sweep_s=0.1)
+        scene.file("stay").touch()  # the process lives on when its App is closed
+        worker.signal(signal.SIGTERM)
+        worker.wait("closed")
+        closed = scene.store.now()
+        scene.until("somebody could have believed it", lambda: scene.store.now() > closed + 0.6)
+    assert not scene.effects("pay_late")
+    scene.open_gate("late")
+    if then == "it leaves":
+        scene.until("it has paid", lambda: scene.effects("pay_late"))
+        worker.kill()
+    assert judge(scene) == []
+    assert [line.pid for line in scene.effects("pay_late")] == [worker.pid]

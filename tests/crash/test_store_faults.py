@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from tests.crash.conftest import MakeScene
+from tests.crash.harness.points import READS
 from tests.crash.harness.recorder import RUNS, STAYING, moments
 from tests.crash.harness.scene import Scene
 from tests.crash.harness.verdict import judge, over
@@ -63,6 +64,18 @@ def test_a_fault_of_the_driver_that_nobody_foresaw_loses_no_run(
         if point.startswith(side) and not point.endswith(" Register"):
             wrong += fail_at(make_scene, point, "break")
     assert wrong == []
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_that_fails_is_done_again(scene: Scene, read: str) -> None:
+    """One run is taken over in the middle of a payment, others are new, and each kind of read fails three times."""
+    scene.start(*RUNS, ("gated", "one"))
+    scene.open_gate("one")
+    scene.worker("victim", ready=False, faults=[{"at": "enter main/pay#1 of gated-one"}]).wait("ended")
+    fault = {"at": f"read {read}", "do": "unavailable", "times": 3}
+    worker = scene.worker(ready=False, faults=[fault], sweep_s=0.1)
+    assert judge(scene, deadline_s=10.0) == []
+    assert worker.events("struck") or read in ("ended", "owned")
 
 
 def test_a_write_lock_that_is_held_for_longer_than_a_lease_loses_no_run(scene: Scene) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from outlast.core.errors import StoreUnavailable
 from outlast.core.records import Effect
 from outlast.runtime import watcher
 from outlast.runtime.doubt import Doubt
@@ -74,6 +75,19 @@ def believe_at_once() -> None:
         return 0.0, ""
 
     Doubt._believable = at_once  # type: ignore[method-assign]
+
+
+def doubt_cannot_read() -> None:
+    """(Not a guard: a fault.) The first look at what became of an attempt's worker fails."""
+    believable, failed = Doubt._believable, []
+
+    async def fail_first(self: Doubt) -> Any:
+        if not failed:
+            failed.append(self)
+            raise StoreUnavailable("injected")
+        return await believable(self)
+
+    Doubt._believable = fail_first  # type: ignore[method-assign]
 
 
 def lose_doubt() -> None:

@@ -46,6 +46,8 @@ class Fault(msgspec.Struct, kw_only=True):
     times: int = 1
 
 
+READS = ("change", "ended", "inbox", "load", "next_due", "orphans", "owned", "workers")
+
 _plan: list[Fault] = []
 _tell: Callable[..., None] = print
 _recording = False
@@ -62,8 +64,18 @@ def install(plan: Sequence[Fault], tell: Callable[..., None], *, recording: bool
     global _tell, _recording, _folder
     _plan[:], _tell, _recording, _folder = plan, tell, recording, folder
     SqliteStore.transact = _watched_transact(SqliteStore.transact)  # type: ignore[method-assign]
+    for name in READS:
+        setattr(SqliteStore, name, _watched_read(name, getattr(SqliteStore, name)))
     opening.migrate = _watched_migrate(opening.migrate)
     Connections.write = _watched_write(Connections.write)  # type: ignore[method-assign, assignment]
+
+
+def _watched_read(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(self: SqliteStore, *args: Any) -> Any:
+        point(f"read {name}")
+        return read(self, *args)
+
+    return watched
 
 
 def _watched_migrate(migrate: Callable[..., None]) -> Callable[..., None]:

@@ -224,6 +224,10 @@ class Scene:
         """Let whoever comes to this gate from now on wait."""
         gate(str(self.folder), name).unlink()
 
+    def file(self, name: str) -> Path:
+        """Return a file of the scene's folder."""
+        return self.folder / name
+
     # -- waiting -----------------------------------------------------------------
 
     def events(self, event: str, who: str | None = None) -> list[Event]:

@@ -57,6 +57,15 @@ def pay_in_thread(what: str, cents: int) -> str:
     return f"paid {cents} for {what}"
 
 
+@step(effect="once", timeout=0.4, settle=0.1, confirm=agent.find_payment)
+def pay_late(what: str, cents: int) -> str:
+    """Pay, the first attempt only when the test opens a gate, long after its time."""
+    if agent.outlast.attempt() == 1:
+        _wait_for_gate("late")
+    _do("pay_late", "once", what)
+    return f"paid {cents} for {what}"
+
+
 @step
 async def die(what: str) -> str:
     """End the process that does this."""
@@ -99,6 +108,12 @@ async def overrunner(what: str) -> list[str]:
 async def queue_up(what: str) -> list[str]:
     """More sync steps at once than there are threads."""
     return await asyncio.gather(wait_in_thread.call(what), pay_in_thread.call(what, 9))
+
+
+@workflow
+async def late_payment(what: str) -> list[str]:
+    """A payment in a thread, beside something else."""
+    return await asyncio.gather(pay_late.call(what, 3), agent.pass_gate(what))
 
 
 @workflow

@@ -93,6 +93,7 @@ EXPECTED = {
     "holder": ["held {0}", "stored after"],
     "overrunner": ["attempt 2 of {0}", "stored after"],
     "queue_up": ["waited {0}", "paid 9 for {0}"],
+    "late_payment": ["paid 3 for {0}", "passed {0}"],
     "many_threads": ["{0}", "crunched {0}"],
 }
 """The results of undisturbed runs, by workflow; `{0}` is the run's first argument. What is random in a thought goes."""

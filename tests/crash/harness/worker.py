@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -85,6 +86,9 @@ async def _work(config: Config, tell: Any) -> None:
         tell("ready")
         await over.wait()
         tell("draining")
+    tell("closed")
+    while (Path(config.folder) / "stay").exists():  # noqa: ASYNC110 - a file of another process
+        await asyncio.sleep(0.01)  # a process that goes on with something else
     tell("left")
 
 
