@@ -86,6 +86,7 @@ class InStep(Place):
         "attempt",
         "beat",
         "fence",
+        "given_up",
         "idempotency_key",
         "run_id",
         "step_id",
@@ -105,3 +106,4 @@ class InStep(Place):
         self.fence = fence
         self.annotations: dict[str, Any] = {}
         self.beat: float | None = None
+        self.given_up = False  # set by the loop, read in the step's thread

@@ -90,7 +90,7 @@ class Attempt:
     def abandon(self) -> None:
         """Cancel it; what it still does or returns no longer matters to anyone."""
         self._abandoned = True
-        self.place.beat = -1.0  # tells heartbeat() in a thread to stop
+        self.place.given_up = True  # tells heartbeat() in a thread to stop
         if self._task is not None:
             self._task.cancel()
         if self._thread is not None and self._thread.cancel():
@@ -153,7 +153,7 @@ class Attempt:
 
     def _thread_timeout(self) -> None:
         """A thread cannot be stopped: its attempt is over, and what it still returns is not taken."""
-        self.place.beat = -1.0
+        self.place.given_up = True
         report, self._report = self._report, None
         if report is not None:
             report(self, None, self._timed_out())

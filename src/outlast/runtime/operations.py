@@ -201,7 +201,7 @@ def heartbeat() -> None:
     Raises CancelledError when its outcome no longer matters (cancelled, timed out, run lost).
     """
     place = _step("heartbeat()")
-    if place.beat == -1.0:
+    if place.given_up:
         raise asyncio.CancelledError(
             f"step {place.step_id} of run {place.run_id} was given up; its result will not be used"
         )
