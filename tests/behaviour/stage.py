@@ -12,6 +12,8 @@ from outlast import App, Call, Notice, Run
 
 OpenApp = Callable[..., App]
 
+LONGEST_BLOCK_S = 15
+
 
 class Signal:
     """Lets code on any loop or thread wait for a condition that code on any other makes true."""
@@ -42,9 +44,9 @@ class Signal:
             await sleeper
 
     def block_until(self, condition: Callable[[], bool]) -> None:
-        """Wait in a thread."""
+        """Wait in a thread. A thread cannot be stopped, so it gives up before its test's time is over."""
         with self._changed:
-            self._changed.wait_for(condition)
+            assert self._changed.wait_for(condition, LONGEST_BLOCK_S), "what this thread waited for never came"
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:
