@@ -95,6 +95,7 @@ class Engine:
 
     def begin(self) -> None:
         """Start the body, replay the journal, and go on to live."""
+        self.live = not self._recorded  # what the body logs in its first turn is heard
         self.body.begin(self)
         self._turn()
         self._pump()
