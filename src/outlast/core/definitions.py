@@ -20,7 +20,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import LostRun, WrongUse
-from outlast.core.identity import here
+from outlast.core.identity import check_run_id, here
 from outlast.core.records import Effect
 from outlast.core.settings import Settings
 
@@ -215,7 +215,8 @@ class Workflow(Definition[P, R]):
 
 class _WorkflowOptions(Generic[P, R]):
     def __init__(self, workflow: Workflow[P, R], id: str | None) -> None:
-        self._workflow, self._id = workflow, id
+        self._workflow = workflow
+        self._id = check_run_id(id) if id is not None else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         call = self._workflow(*args, **kwargs)

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow, is_async
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import LostRun, WrongUse
-from outlast.core.identity import here
+from outlast.core.identity import check_run_id, here
 from outlast.core.settings import Settings
 from outlast.runtime.clock import SystemClock
 
@@ -169,7 +169,7 @@ async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
             "asyncio.create_task"
         )
     if id is not None:
-        call.child_id = id
+        call.child_id = check_run_id(id)
     call.start()
     return Child(call, place.ops)
 
