@@ -41,13 +41,14 @@ def start_child(execution: Execution, pending: Pending) -> None:
     )
 
     def done(answer: Answer | StoreError) -> None:
+        execution.steps.children -= 1
         if execution.closed:
             return
         if isinstance(answer, Started) and answer.run.parent == row.pk:
-            if answer.created:  # now, or by an earlier execution of this run, which had got as far as this call
-                worker.claims.begin_started(answer.run, new=pending.cause > execution.replayed)
-            elif answer.run.status in ENDED:
+            if answer.run.status in ENDED:
                 execution.calmly(_already_ended, execution, pending, answer.run)
+            elif answer.created:  # now, or by an earlier execution of this run, which had got as far as this call
+                worker.claims.begin_started(answer.run, new=pending.cause > execution.replayed)
         elif isinstance(answer, (Started, Conflict)):
             error = RunConflict(
                 f"run {row.id} wants to start child {child.id!r}, but that id belongs to another run "
@@ -56,7 +57,9 @@ def start_child(execution: Execution, pending: Pending) -> None:
             execution.calmly(execution.child_over, pending.key, False, worker.codec.encode_error(error))
         else:
             worker.lost_run(execution, answer)
+        execution.calmly(execution.after_turn)  # what held up its rest or its end is over
 
+    execution.steps.children += 1
     worker.writer.submit(verb, done)
 
 
@@ -68,6 +71,7 @@ def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> Non
 
 
 def cancel_child(execution: Execution, pending: Pending) -> None:
-    """The parent no longer waits for this child: ask it to end."""
-    verb = Cancel(id=execution.engine.child_id(pending.call), by=f"run {execution.row.id}")
+    """The parent no longer waits for this child: ask it to end, if the run of that id is its child at all."""
+    row = execution.row
+    verb = Cancel(id=execution.engine.child_id(pending.call), by=f"run {row.id}", parent=row.pk)
     execution.after_commit(execution.worker.writer.submit, verb, lambda _: execution.worker.claims.look())

@@ -148,7 +148,9 @@ class Execution:
             _, act, args = gates.popleft()
             act(*args)
         self.steps.committed()
-        if not self.closed:
+        if self.engine.outcome is not None and not self.closed:
+            self._end(self.engine.outcome)
+        elif not self.closed:
             self.settle_down()
 
     # -- timers and the inbox ------------------------------------------------------------------
@@ -336,7 +338,7 @@ class Execution:
         self.worker.writer.submit(verb, done)
 
     def _end(self, outcome: Outcome) -> None:
-        if self._ending or self.steps.hold_up_the_end():
+        if self._ending or self._gates or self.steps.hold_up_the_end():
             return
         self._ending = True
         result, error, status, codec = None, outcome.error, outcome.status, self.worker.codec

@@ -39,6 +39,7 @@ class Steps:
         self.attempts: dict[str, Attempt] = {}
         self.doubts: dict[str, Doubt] = {}
         self.retries: dict[str, float] = {}  # identity -> when its next attempt is due
+        self.children = 0  # starts of child runs that are on their way to the store
         self._backlog: deque[Pending] = deque()  # `pure` calls that wait for commits to catch up
 
     # -- what the execution asks -----------------------------------------------------
@@ -46,11 +47,12 @@ class Steps:
     @property
     def busy(self) -> bool:
         """Whether anything is under way that an event will follow."""
-        return bool(self.attempts or self._backlog) or any(doubt.asking for doubt in self.doubts.values())
+        under_way = self.attempts or self._backlog or self.children
+        return bool(under_way) or any(doubt.asking for doubt in self.doubts.values())
 
     def hold_up_the_end(self) -> bool:
         """Whether the run cannot end yet: what still runs belongs in its journal."""
-        return bool(self.doubts) or any(attempt.holds_up for attempt in self.attempts.values())
+        return bool(self.doubts or self.children) or any(attempt.holds_up for attempt in self.attempts.values())
 
     def hold_back_timers(self) -> bool:
         """After a takeover an attempt in doubt is settled before any timer fires."""

@@ -276,11 +276,12 @@ class Cancel(Verb, frozen=True, kw_only=True):
 
     A run never claimed, or stuck, ends as `cancelled` at once (telling its
     parent); one that is running or waiting gets an inbox row of kind CANCEL
-    (one however often it is asked). A run that has ended refuses.
+    (one however often it is asked). A run that has ended refuses. With `parent`, a run that is not its child refuses.
     """
 
     id: str
     by: str = ""
+    parent: int | None = None
 
 
 class Resolve(Verb, frozen=True, kw_only=True):

@@ -106,6 +106,8 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
     if entry is None:
         return Refused(f"there is no run {verb.id!r}")
     row = entry.row
+    if verb.parent not in (None, row.parent):
+        return Refused(f"run {verb.id!r} is no child of run {verb.parent}", copy.copy(row))
     if row.status is Status.CANCELLED:
         return Done(t.woken_parents(entry))
     if row.status in ENDED:

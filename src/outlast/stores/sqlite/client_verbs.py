@@ -109,6 +109,8 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
     run = b.run_by_id(verb.id)
     if run is None:
         return Refused(f"there is no run {verb.id!r}")
+    if verb.parent not in (None, run.parent):
+        return Refused(f"run {verb.id!r} is no child of run {verb.parent}", run)
     if run.status is Status.CANCELLED:
         return Done(b.woken_parents(run))
     if run.status in ENDED:
