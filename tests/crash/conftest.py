@@ -15,6 +15,14 @@ from tests.crash.harness.scene import Scene, Zygote
 MakeScene = Callable[..., Scene]
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Show the figures of the storms."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, value in report.user_properties:
+            if name == "table" and report.when == "call":
+                terminalreporter.write_line(f"{report.nodeid}\n{value}")
+
+
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
     """The process that all others are forked from."""

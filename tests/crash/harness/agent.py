@@ -27,6 +27,7 @@ class Setting(msgspec.Struct):
 
     ledger: str = ""
     folder: str = ""
+    pace_s: float = 0.0  # how long a step takes before its effect, and again after it
 
 
 here = Setting()
@@ -34,6 +35,11 @@ here = Setting()
 
 class Busy(Exception):
     """A service asks to be asked again."""
+
+
+async def _linger() -> None:
+    if here.pace_s:
+        await asyncio.sleep(here.pace_s)
 
 
 def _line(name: str, effect: str, arg: str) -> Line:
@@ -70,14 +76,18 @@ def _where() -> str:
 async def think(about: str) -> str:
     """Ask a model: another answer each time."""
     thought = f"{about}:{secrets.token_hex(4)}"
+    await _linger()
     _do("think", "pure", about)
+    await _linger()
     return thought
 
 
 @step
 async def put(what: str) -> str:
     """Store something under the step's key."""
+    await _linger()
     _do("put", "idempotent", what)
+    await _linger()
     return f"stored {what}"
 
 
@@ -91,12 +101,14 @@ def find_payment(key: str, what: str, cents: int) -> Happened | DidNotHappen | U
 @step(effect="once", confirm=find_payment, settle=0.1, timeout=1.0)
 async def pay(what: str, cents: int) -> str:
     """Pay, at most once. The bank refuses a worker that was replaced, as one that is told `outlast.fence()` can."""
+    await _linger()
     where = _where()
     point(f"enter {where}")
     with whole:
         fences = [line.fence for line in ledger.read(here.ledger) if line.run == outlast.current.run_id]
         refused = outlast.fence() < max(fences, default=0)
         ledger.append(here.ledger, _line("pay", REFUSED if refused else "once", what))
+    await _linger()
     if refused:
         raise Busy(f"fence {outlast.fence()} is behind {max(fences)}")
     point(f"leave {where}")
@@ -106,14 +118,18 @@ async def pay(what: str, cents: int) -> str:
 @step(effect="once", timeout=30.0)
 async def mail(what: str) -> str:
     """Send a letter; nobody can tell afterwards whether it went out."""
+    await _linger()
     _do("mail", "once", what)
+    await _linger()
     return f"mailed {what.partition(':')[0]}"
 
 
 @step(retry=Retry(attempts=5, initial=0.01))
 async def flaky(what: str) -> str:
     """Fail at first."""
+    await _linger()
     _do("flaky", "idempotent", what)
+    await _linger()
     if outlast.attempt() == 1:
         raise Busy("not now")
     return f"finally {what}"
@@ -122,7 +138,9 @@ async def flaky(what: str) -> str:
 @step
 def crunch(what: str) -> str:
     """Work in a thread."""
+    time.sleep(here.pace_s)
     _do("crunch", "idempotent", what)
+    time.sleep(here.pace_s)
     return f"crunched {what}"
 
 

@@ -31,7 +31,7 @@ def settle(scene: Scene, deadline_s: float = DEADLINE_S) -> list[str]:
         if not in_doubt:
             return wrong
         for row in in_doubt:
-            wrong += _decide(scene, row)
+            wrong += decide(scene, row)
 
 
 def over(scene: Scene) -> bool:
@@ -39,7 +39,11 @@ def over(scene: Scene) -> bool:
     return all(row.status in OVER for row in scene.rows())
 
 
-def _decide(scene: Scene, row: RunRow) -> list[str]:
+def decide(scene: Scene, row: RunRow) -> list[str]:
+    """Decide, as a person, what became of the attempt that a run is in doubt about: the ledger knows.
+
+    Return what is wrong with the doubt itself.
+    """
     records = scene.journal(row.id)
     open_intents = [r for r in records if r.kind is Kind.INTENT and not _outcome(records, r)]
     wrong = [

@@ -40,6 +40,7 @@ class Config(msgspec.Struct, kw_only=True):
     sweep_s: float = 0.0  # how often it looks for dead peers, where the default is too slow for a test
     weaken: list[str] = []  # steps that are `pure` in the code of this process
     unknown: list[str] = []  # workflows that the code of this process does not have
+    pace_s: float = 0.0
     skew_s: float = 0.0  # how far its wall clock is ahead
     settings: dict[str, Any] = {}  # more arguments of App
     faults: list[Fault] = []
@@ -61,7 +62,7 @@ def run(config: Config) -> None:
         text = {k: v if isinstance(v, (int, float, bool)) else str(v)[:800] for k, v in data.items()}
         os.write(1, msgspec.json.encode({"who": config.name, "event": event, "at": time.monotonic(), **text}) + b"\n")
 
-    agent.here = agent.Setting(ledger=config.ledger, folder=config.folder)
+    agent.here = agent.Setting(ledger=config.ledger, folder=config.folder, pace_s=config.pace_s)
     if config.sweep_s:
         watcher.SWEEP_S = config.sweep_s
     for name in config.weaken:
