@@ -28,7 +28,7 @@ class Claims:
     def __init__(self, worker: Worker, max_runs: int) -> None:
         self._worker = worker
         self._max_runs = max_runs
-        self._loading: set[int] = set()
+        self._loading: set[tuple[str, int]] = set()  # whose claim, and of what run
         self._claiming = False
         self._claim_again = False
         self._held_back = False
@@ -85,25 +85,29 @@ class Claims:
         self._worker.look_due()
         self._worker.check_empty()
 
+    def _has(self, pk: int) -> bool:
+        """Tell whether this worker holds the run, or is loading it (what the worker before it was loading is void)."""
+        return pk in self._worker.executions or (self._worker.id, pk) in self._loading
+
     def lease_renewed(self) -> None:
         """Look now, if the lease did not hold when it was time to."""
         if self._held_back:
             self.look()
 
     def _load(self, row: RunRow) -> None:
-        if row.pk in self._worker.executions or row.pk in self._loading:
+        if self._has(row.pk):
             return
-        self._loading.add(row.pk)
         worker = self._worker.id
+        self._loading.add((worker, row.pk))
 
         async def load() -> None:
             try:
                 loaded: Loaded | None = await self._worker.read(self._worker.store.load, row.pk)
             except StoreError:
-                self._loading.discard(row.pk)
+                self._loading.discard((worker, row.pk))
                 self.reconcile_soon()
                 return
-            self._loading.discard(row.pk)
+            self._loading.discard((worker, row.pk))
             if (
                 loaded is not None
                 and worker == self._worker.id
@@ -127,7 +131,7 @@ class Claims:
             self.reconcile_soon()
             return
         for pk, claim in owned:
-            if pk not in self._worker.executions and pk not in self._loading:
+            if not self._has(pk):
                 self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
 
     def run_left(self) -> None:
@@ -141,7 +145,7 @@ class Claims:
         Where it may have been started before (`new=False`) it may have a journal, and is loaded.
         """
         self._worker.notices("run.started", run=row.id, workflow=row.workflow)
-        if row.owner != self._worker.id or row.pk in self._worker.executions or row.pk in self._loading:
+        if row.owner != self._worker.id or self._has(row.pk):
             return
         if new:
             self._begin(row, None)
