@@ -134,7 +134,7 @@ def test_a_step_can_be_a_run_of_its_own(command: Outlast) -> None:
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {"card": "4242", "cents": 4}
     (run,) = command.json("runs", "--workflow", "step:plan")
-    assert (run["workflow"], run["is_step"]) == ("plan", True)
+    assert (run["workflow"], run["is_step"]) == ("step:plan", True)
     assert "step:plan" in command.here("runs").stdout
 
 

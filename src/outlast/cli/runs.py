@@ -12,7 +12,6 @@ from outlast.cli.opening import with_store
 from outlast.cli.options import Json, Url
 from outlast.cli.output import print_json, print_note, print_table, status_text
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened
-from outlast.runtime import registry
 from outlast.runtime.app import App
 from outlast.runtime.run import RunInfo
 
@@ -71,8 +70,8 @@ def _row(run: RunInfo, now: float) -> tuple[str | Text, ...]:
     if run.due is not None and run.status == "waiting":
         detail = f"{detail} (due {ago(run.due, now)})" if detail else f"due {ago(run.due, now)}"
     status = status_text(run.status, run.reason)
-    workflow = f"{registry.STEP_PREFIX}{run.workflow}" if run.is_step else run.workflow
-    return (run.id, workflow, status, clock_time(run.created), took, shortened(detail, DETAIL_LENGTH))
+
+    return (run.id, run.workflow, status, clock_time(run.created), took, shortened(detail, DETAIL_LENGTH))
 
 
 def run_json(run: RunInfo) -> dict[str, Any]:

@@ -84,7 +84,14 @@ def _read(app: App, id: str) -> Seen:
     run = loaded.run
     children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
     parent = app.store.run_by_pk(run.parent) if run.parent is not None else None
-    return Seen(loaded, info_of(run, app), _entries(app, loaded, children), children, parent, app.store.now())
+    return Seen(
+        loaded,
+        info_of(run, app, {} if parent is None else {parent.pk: parent.id}),
+        _entries(app, loaded, children),
+        children,
+        parent,
+        app.store.now(),
+    )
 
 
 def _entries(app: App, loaded: Loaded, children: list[RunRow]) -> list[Entry]:

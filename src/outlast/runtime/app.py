@@ -283,7 +283,8 @@ class App:
         )
         below = (await self._row(before)).pk if before is not None else None
         rows = await self._read(lambda: self.store.runs(wanted, limit=limit, before=below))
-        return [info_of(row, self) for row in rows]
+        parents = await self._parents(rows)
+        return [info_of(row, self, parents) for row in rows]
 
     async def cancel(self, id: str) -> None:
         """Ask a run to end; it cleans up first. Asking again changes nothing. Raises RunNotFound, RunEnded."""
@@ -350,6 +351,16 @@ class App:
     async def _end_of(self, row: RunRow) -> RunRow:
         self._check_loop()
         return await self.ends.wait(row)
+
+    async def _parents(self, rows: Sequence[RunRow]) -> dict[int, str]:
+        """Return the run ids of the parents of child runs, by key."""
+
+        def look(pks: set[int]) -> dict[int, str]:
+            found = ((pk, self.store.run_by_pk(pk)) for pk in pks)
+            return {pk: row.id for pk, row in found if row is not None}
+
+        pks = {row.parent for row in rows if row.parent is not None}
+        return await self._read(look, pks) if pks else {}
 
     def _executes(self, pk: int) -> bool:
         return self._worker is not None and pk in self._worker.executions

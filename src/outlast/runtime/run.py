@@ -59,7 +59,8 @@ class RunInfo:
     crashes: int = 0
     version: str = ""
     python: str = ""
-    parent: str = ""
+    parent: str = ""  # the run id of the parent, for a child run
+    parent_call: str = ""  # the identity of the parent's call
     error: str = ""
     due: float | None = None
     is_step: bool = False
@@ -88,8 +89,8 @@ class Run(Generic[R]):
 
     @property
     def workflow(self) -> str:
-        """The name of the workflow (or of the step, for a run of a single step)."""
-        return self._row.workflow.removeprefix(registry.STEP_PREFIX)
+        """The name of the workflow, or `step:NAME` for a run of a single step."""
+        return self._row.workflow
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end of the run and return its result, or raise the error it ended with.
@@ -132,7 +133,8 @@ class Run(Generic[R]):
 
     async def info(self) -> RunInfo:
         """Return what the store says of the run now. Raises RunNotFound."""
-        return info_of(await self._fresh(), self._app)
+        row = await self._fresh()
+        return info_of(row, self._app, await self._app._parents([row]))
 
     async def status(self) -> str:
         """Return the name of the run's status now. Raises RunNotFound."""
@@ -159,15 +161,15 @@ class Run(Generic[R]):
         return row
 
 
-def info_of(row: RunRow, app: App) -> RunInfo:
-    """Make the public view of a run."""
+def info_of(row: RunRow, app: App, parents: dict[int, str]) -> RunInfo:
+    """Make the public view of a run. `parents` gives the run ids of parents by their keys."""
     error = ""
     if row.error is not None:
         failure = app.codec.decode_error(row.error)
         error = f"{type(failure).__name__}: {failure}"
     return RunInfo(
         id=row.id,
-        workflow=row.workflow.removeprefix(registry.STEP_PREFIX),
+        workflow=row.workflow,
         status=row.status.value,
         reason=row.reason.value if row.reason else "",
         detail=row.detail,
@@ -179,7 +181,8 @@ def info_of(row: RunRow, app: App) -> RunInfo:
         crashes=row.crashes,
         version=row.version,
         python=row.python,
-        parent=row.parent_key,
+        parent=parents.get(row.parent or 0, ""),
+        parent_call=row.parent_key,
         error=error,
         due=row.due,
         is_step=row.is_step,
