@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from outlast.core.errors import WrongUse
-from outlast.stores.memory import MemoryStore
 from outlast.stores.protocol import Clock, Store
-from outlast.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from outlast.stores.memory import MemoryStore
 
 ACCEPTED = (
     "sqlite:///relative.db, sqlite:////absolute/path.db, a plain path such as ./agent.db, memory:// or memory://name"
@@ -31,10 +33,10 @@ def open_store(url: str, clock: Clock, *, read_only: bool = False) -> Store:
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
-        return SqliteStore(_path(url, url), clock, read_only)
+        return _sqlite(_path(url, url), clock, read_only)
     match scheme:
         case "sqlite":
-            return SqliteStore(_path(_after_host(rest, url), url), clock, read_only)
+            return _sqlite(_path(_after_host(rest, url), url), clock, read_only)
         case "memory":
             return _memory(rest, clock)
         case "postgresql" | "postgres":
@@ -64,7 +66,15 @@ def _path(path: str, url: str) -> str:
     return path
 
 
-def _memory(name: str, clock: Clock) -> MemoryStore:
+def _sqlite(path: str, clock: Clock, read_only: bool) -> Store:
+    from outlast.stores.sqlite import SqliteStore  # noqa: PLC0415 - only the store that is used is loaded
+
+    return SqliteStore(path, clock, read_only)
+
+
+def _memory(name: str, clock: Clock) -> Store:
+    from outlast.stores.memory import MemoryStore  # noqa: PLC0415 - only the store that is used is loaded
+
     if not name:
         return MemoryStore(clock)
     with _shared_lock:
