@@ -174,6 +174,8 @@ class Execution:
 
     def _fire_due(self) -> None:
         timer, now = self.engine.next_timer(), self.worker.now()
+        if self.engine.outcome is not None:
+            return
         if timer is not None and timer.when() <= now:
             event = self.engine.event(Kind.TIMER, now, key=timer.key, name="timer", due=timer.when(), cause=timer.cause)
             self.engine.deliver(event)
@@ -191,6 +193,8 @@ class Execution:
     def _take(self, item: InboxRow) -> None:
         if self.stuck is not None or self._ending:
             return
+        if item.kind is Kind.CANCEL and self.engine.outcome is not None:
+            return  # its body has returned already: an event after that would be one that no replay can deliver
         self._consumes = (item.id,)
         if item.kind is Kind.CANCEL:
             by = (item.value or b"").decode("utf-8", "replace")
