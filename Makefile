@@ -20,6 +20,9 @@ INSTALL := -m pip install -qq --disable-pip-version-check --no-input -c constrai
 .PHONY: demo test check bench soak constraints clean
 .DELETE_ON_ERROR:
 
+# Tests and benchmarks start hundreds of processes: let them find compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 demo: $(VENV)/.core
 	@$(BIN)/outlast demo
 
