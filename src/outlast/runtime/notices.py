@@ -6,20 +6,26 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | name | when | data |
 |---|---|---|
 | `worker.started`, `worker.stopped` | | worker |
+| `worker.draining` | it was told to stop | worker, runs |
 | `worker.lost_lease` | its lease was taken; its runs stop here | worker, why, runs |
 | `worker.took_over` | another worker was found dead | worker, dead, evidence, runs, stuck |
-| `worker.draining` | | worker, runs |
 | `run.started` | a new run was committed | run, workflow |
 | `run.claimed` | a worker loaded it | run, workflow, claim, records |
-| `run.parked`, `run.released` | | run, due, detail |
+| `run.parked` | it left memory to wait | run, due, detail |
+| `run.released` | it was handed back | run |
 | `run.lost` | a write was refused, since another worker owns it now | run, why |
 | `run.ended` | | run, workflow, status, error |
 | `run.stuck` | a person is needed | run, reason, detail |
-| `step.started`, `step.ended`, `step.failed` | an attempt | run, step, attempt, effect, seconds, error, retry_in |
+| `step.started` | an attempt began | run, step, attempt, effect |
+| `step.ended` | a step has its outcome | run, step, attempt, error |
+| `step.failed` | an attempt failed and is followed by another | run, step, attempt, error, retry_in |
 | `step.in_doubt` | a `once` attempt has no certain outcome | run, step, attempt, why |
 | `loop.blocked` | code held the worker's event loop | seconds, where |
 | `body.unhandled` | asyncio reported an error nobody looked at | run, message, error |
-| `store.unavailable`, `store.back` | writes fail, or work again | error, seconds |
+| `store.unavailable`, `store.back` | writes fail, or work again | error; seconds |
+| `store.failed` | a batch failed in a way that nobody foresaw | error |
+
+`docs/events.md` says more, and a test compares it with the calls in this folder.
 """
 
 from __future__ import annotations
@@ -50,7 +56,11 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing that happened: a name from the table above, and what belongs to it."""
+    """One thing that happened in a worker: what `App(on_event=...)` is called with.
+
+    `name` is one of the names in the documentation (`run.ended`, `step.failed`...), `data` what belongs to it: run
+    and step as their ids, errors as their `repr`, lengths of time in seconds. As text it is one line.
+    """
 
     name: str
     data: dict[str, Any] = field(default_factory=dict)
