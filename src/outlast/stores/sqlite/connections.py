@@ -45,16 +45,30 @@ class Connections:
         _refuse_inherited(self.file)
         self._pid = os.getpid()
         self._closed = False
-        self._write_lock = threading.RLock()
-        self._gate = threading.Condition()  # guards all below
-        self._shut = False  # while the process forks
-        self._reading = 0
+        self._gate = threading.Condition()  # guards what follows, is never held for long, and is held during a fork
+        self._shut = False  # nobody may begin to use a connection: the process is about to fork
+        self._users = 1  # this thread, which opens the file
         self._idle: deque[Handle] = deque()
         self._generation = 0  # how often all connections were closed
+        self._write_lock = threading.Lock()  # of the connection that writes; taken by users only
+        self._watch_lock = threading.Lock()  # of the one that watches; likewise
         self._watcher: Handle | None = None
-        self._writer: Handle | None = self.file.first()
-        self._identity = self.file.identity()
+        self._writer: Handle | None = None
+        self.identity: tuple[int, int] | None = None
         _open.add(self)
+        try:
+            self._writer = self.file.first()
+            self.identity = self.file.identity()
+        except BaseException:
+            self._closed = True
+            raise
+        finally:
+            self._leave()
+
+    @property
+    def pid(self) -> int:
+        """Return the process whose connections these are."""
+        return self._pid
 
     # -- using -------------------------------------------------------------------
 
@@ -63,34 +77,36 @@ class Connections:
 
         Raises StoreUnavailable when the lock cannot be had, what the disk or the file say, or what `action` raises.
         """
-        with self._write_lock:
-            handle = self._ready_to_write()
-            handle.patience.start()
-            while True:
-                try:
-                    return _commit(handle.db, action)
-                except BUSY as error:
-                    if not handle.patience.wait():
-                        raise self.file.locked() from error
-                except REFUSALS:
-                    raise
-                except apsw.Error as error:
-                    meaning = self.file.meaning(error, handle.db)
-                    if handle.db.in_transaction or isinstance(error, apsw.IOError | apsw.CantOpenError):
-                        self._drop_writer()  # what it knows of the file may be wrong from now on
-                    raise meaning from error
+        self._enter()
+        try:
+            with self._write_lock:
+                handle = self._ready_to_write()
+                handle.patience.start()
+                while True:
+                    try:
+                        return _commit(handle.db, action)
+                    except BUSY as error:
+                        if not handle.patience.wait():
+                            raise self.file.locked() from error
+                    except REFUSALS:
+                        raise
+                    except apsw.Error as error:
+                        meaning = self.file.meaning(error, handle.db)
+                        if handle.db.in_transaction or isinstance(error, apsw.IOError | apsw.CantOpenError):
+                            self._drop_writer()  # what it knows of the file may be wrong from now on
+                        raise meaning from error
+        finally:
+            self._leave()
 
     def _ready_to_write(self) -> Handle:
-        if self._closed or os.getpid() != self._pid:
-            self._check_process()
         if self.file.read_only:
             raise ReadOnlyStore(f"{self.file.path} can be read but not written")
-        if self.file.identity() != self._identity:
+        if self.file.identity() != self.identity:
             raise StoreUnavailable(
                 f"{self.file.path} was moved, deleted or replaced while it was in use: put it back, or start again"
             )
         if self._writer is None:
-            self._writer = self.file.open(write=True)
+            self._writer = self.file.again(write=True)
         return self._writer
 
     def _drop_writer(self) -> None:
@@ -100,8 +116,10 @@ class Connections:
 
     def read(self, action: Callable[[apsw.Connection], T]) -> T:
         """Run `action`, which only reads, inside one snapshot; again when the file was locked."""
-        handle = self._borrow()
+        self._enter()
+        handle: Handle | None = None
         try:
+            handle = self._idle.pop() if self._idle else self.file.again(write=False)
             handle.patience.start()
             while True:
                 try:
@@ -112,79 +130,68 @@ class Connections:
                 except apsw.Error as error:
                     raise self.file.meaning(error, handle.db) from error
         finally:
-            self._give_back(handle)
-
-    def _borrow(self) -> Handle:
-        self._check_process()
-        with self._gate:
-            while self._shut:
-                self._gate.wait()
-            self._reading += 1
-            if self._idle:
-                return self._idle.pop()
-        try:
-            return self.file.open(write=False)
-        except BaseException:
-            with self._gate:
-                self._reading -= 1
-                self._gate.notify_all()
-            raise
-
-    def _give_back(self, handle: Handle) -> None:
-        with self._gate:
-            if self._closed or len(self._idle) >= IDLE_READERS:
-                handle.db.close(True)
-            else:
-                self._idle.append(handle)
-            self._reading -= 1
-            self._gate.notify_all()
+            self._leave(handle)
 
     def change(self) -> int:
         """Return a number that differs after any other connection has committed something."""
-        self._check_process()
+        self._enter()
+        try:
+            with self._watch_lock:
+                if self._watcher is None:
+                    self._watcher = self.file.again(write=False)
+                db = self._watcher.db
+                try:
+                    return (self._generation << 32) + int(db.pragma("data_version"))
+                except apsw.Error as error:
+                    raise self.file.meaning(error, db) from error
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
+        if os.getpid() != self._pid:  # before the gate: a lock that was inherited may be held for ever
+            raise inherited(self.file.path, self._pid)
         with self._gate:
             while self._shut:
                 self._gate.wait()
-            if self._watcher is None:
-                self._watcher = self.file.open(write=False)
-            db = self._watcher.db
-            try:
-                return (self._generation << 32) + int(db.pragma("data_version"))
-            except apsw.Error as error:
-                raise self.file.meaning(error, db) from error
+            if self._closed:
+                raise StoreUnavailable(f"the store {self.file.path} is closed")
+            self._users += 1
 
-    def _check_process(self) -> None:
-        if self._closed:
-            raise StoreUnavailable(f"the store {self.file.path} is closed")
-        if os.getpid() != self._pid:
-            raise _inherited_error(self.file.path, self._pid)
+    def _leave(self, handle: Handle | None = None) -> None:
+        with self._gate:
+            if handle and (self._closed or len(self._idle) >= IDLE_READERS):
+                handle.db.close(True)
+            elif handle:
+                self._idle.append(handle)
+            self._users -= 1
+            if not self._users:
+                self._gate.notify_all()
 
     # -- closing -----------------------------------------------------------------
 
     def close(self) -> None:
-        """Close all connections; a reader that is in use closes its own when it is done."""
-        with self._write_lock, self._gate:
-            if not self._closed and os.getpid() == self._pid:
+        """Let nobody begin to use a connection any more, wait for those who do, and close all."""
+        if os.getpid() != self._pid:
+            return
+        with self._gate:
+            if not self._closed:
                 self._closed = True
+                self._gate.wait_for(lambda: not self._users)
                 self._close_all()
 
     def _close_all(self) -> None:
         self._generation += 1
-        self._drop_writer()
         watcher, self._watcher = self._watcher, None
         for handle in (*self._idle, *((watcher,) if watcher else ())):
             handle.db.close(True)
         self._idle.clear()
+        self._drop_writer()  # last: only who may write can tidy the log away
 
     def before_fork(self) -> None:
-        """Close everything and let nobody open anything until `after_fork`; give up after a while."""
-        if not self._write_lock.acquire(timeout=FORK_PATIENCE_S):
-            return
-        with self._gate:
-            if not self._gate.wait_for(lambda: self._reading == 0, FORK_PATIENCE_S):
-                self._write_lock.release()
-                return
-            self._shut = True
+        """Close everything and hold the gate until `after_fork`. Gives up on users that take too long."""
+        self._gate.acquire()
+        self._shut = True
+        if not self._closed and self._gate.wait_for(lambda: not self._users, FORK_PATIENCE_S):
             for handle in (self._writer, self._watcher, *self._idle):
                 if handle:  # copying the log into the file can wait for a better time
                     handle.db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -192,13 +199,13 @@ class Connections:
 
     def after_fork(self) -> bool:
         """Go on, in the parent or in the child; False in a child that inherited open connections."""
-        if self._shut:
-            with self._gate:
-                self._shut = False
-                self._gate.notify_all()
-            self._write_lock.release()
+        clean = not self._users
+        if clean:
             self._pid = os.getpid()
-        return self._pid == os.getpid()
+        self._shut = False
+        self._gate.notify_all()
+        self._gate.release()
+        return clean
 
 
 def _commit(db: apsw.Connection, action: Callable[[apsw.Connection], T]) -> T:
@@ -249,11 +256,12 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, 
 def _refuse_inherited(file: StoreFile) -> None:
     identity = file.identity()
     for connections in _inherited:
-        if identity is not None and connections._identity == identity:
-            raise _inherited_error(file.path, connections._pid)
+        if connections.file.path == file.path or (identity is not None and connections.identity == identity):
+            raise inherited(file.path, connections.pid)
 
 
-def _inherited_error(path: str, parent: int) -> StoreUnavailable:
+def inherited(path: str, parent: int) -> StoreUnavailable:
+    """Return the error for a store whose connections were open when the process was forked."""
     return StoreUnavailable(
         f"the store {path} was in use by process {parent} when it forked this one, so it cannot be used here; "
         "start the child with the method 'spawn' or 'forkserver'"

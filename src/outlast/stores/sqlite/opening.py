@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -20,6 +21,8 @@ WAL_LEFT_BYTES = 16 * 2**20  # what stays on disk of a log that once had to grow
 BUSY = (apsw.BusyError, apsw.LockedError)
 # What the content of one verb can make the database, or the binding of a value, say.
 REFUSALS = (apsw.ConstraintError, apsw.TooBigError, apsw.MismatchError, OverflowError, UnicodeEncodeError)
+# What SQLite says where it can read a file, but cannot make or use the lock file beside it.
+NEEDS_LOCK_FILE = (apsw.CantOpenError, apsw.ReadOnlyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +52,34 @@ class StoreFile:
             raise StoreUnavailable(f"cannot open {self.path}: there is no directory {place.parent}; create it first")
         if place.is_dir():
             raise NotAStore(f"{self.path} is a directory, not a file; give the store a file")
-        handle = self.open(write=not self.read_only)
         try:
-            handle.patience.start()
-            while not self._prepared(handle):
-                if not handle.patience.wait():
-                    raise self.locked()
-        except apsw.CantOpenError as error:
-            handle.db.close()
-            if self.immutable or Path(self.path + "-wal").exists():
-                raise self.meaning(error, handle.db) from error
-            self.immutable = True  # no lock file can be made here, and no log has to be read
-            return self.first()
+            handle = self.open(write=not self.read_only)
+        except NEEDS_LOCK_FILE as error:
+            return self._first_without_locks(error)
+        try:
+            self.patiently(handle, lambda: self._prepare(handle.db))
+        except NEEDS_LOCK_FILE as error:
+            handle.db.close(True)
+            return self._first_without_locks(error)
         except BaseException:
-            handle.db.close()
+            handle.db.close(True)
             raise
         self.read_only = handle.db.readonly("main")
         return handle
+
+    def _first_without_locks(self, error: apsw.Error) -> Handle:
+        """Open a file in a place where no lock file can be made; only safe while no log has to be read."""
+        if self.immutable or Path(self.path + "-wal").exists():
+            raise StoreUnavailable(f"cannot open {self.path}: its lock file cannot be used ({error})") from error
+        self.immutable = True
+        return self.first()
+
+    def again(self, *, write: bool) -> Handle:
+        """Open a further connection to a file that was opened before. Raises StoreUnavailable."""
+        try:
+            return self.open(write=write)
+        except NEEDS_LOCK_FILE as error:
+            raise self.meaning(error) from error
 
     def open(self, *, write: bool) -> Handle:
         """Open a connection with the pragmas that every one of them needs."""
@@ -77,13 +91,30 @@ class StoreFile:
             db = apsw.Connection(name, flags=flags, statementcachesize=200)
         except apsw.CantOpenError as error:
             raise self._no_access(write=write) from error
-        patience = Patience(self.path, self.busy_s)
-        db.set_busy_handler(patience)
-        db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
-        db.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}").fetchall()
-        return Handle(db, patience)
+        handle = Handle(db, Patience(self.path, self.busy_s))
+        db.set_busy_handler(handle.patience)
+        try:
+            self.patiently(handle, lambda: _configure(db))
+        except BaseException:
+            db.close(True)
+            raise
+        return handle
+
+    def patiently(self, handle: Handle, action: Callable[[], object]) -> None:
+        """Do something, again while the file is locked: SQLite does not wait by itself for some locks."""
+        handle.patience.start()
+        while True:
+            try:
+                action()
+            except BUSY as error:
+                if not handle.patience.wait():
+                    raise self.locked() from error
+            except NEEDS_LOCK_FILE:
+                raise
+            except apsw.Error as error:
+                raise self.meaning(error, handle.db) from error
+            else:
+                return
 
     def _no_access(self, *, write: bool) -> StoreError:
         if Path(self.path).exists():
@@ -91,18 +122,6 @@ class StoreFile:
         if write:
             return ReadOnlyStore(f"cannot create {self.path}: its directory cannot be written by this process")
         return StoreUnavailable(f"cannot open {self.path}: there is no such file")
-
-    def _prepared(self, handle: Handle) -> bool:
-        """Make the file ready; False when it was locked. SQLite does not wait by itself for some of these locks."""
-        try:
-            self._prepare(handle.db)
-        except BUSY:
-            return False
-        except apsw.CantOpenError:
-            raise
-        except apsw.Error as error:
-            raise self.meaning(error, handle.db) from error
-        return True
 
     def _prepare(self, db: apsw.Connection) -> None:
         version = version_of(db, self.path)
@@ -125,9 +144,9 @@ class StoreFile:
 
     def locked(self) -> StoreUnavailable:
         """Return the error for a lock that was waited for too long."""
-        return StoreUnavailable(f"{self.path} has been locked for {self.busy_s:.0f} s: {describe_holder(self.path)}")
+        return StoreUnavailable(f"{self.path} has been locked for {self.busy_s:g} s: {describe_holder(self.path)}")
 
-    def meaning(self, error: apsw.Error, db: apsw.Connection) -> StoreError:
+    def meaning(self, error: apsw.Error, db: apsw.Connection | None = None) -> StoreError:
         """Return the error that says what one of SQLite's means for a store."""
         match error:
             case apsw.NotADBError():
@@ -140,7 +159,7 @@ class StoreFile:
                 return ReadOnlyStore(f"{self.path} can be read but not written ({error})")
             case apsw.FullError():
                 return self._full()
-            case apsw.IOError() if db.system_errno in (errno.ENOSPC, errno.EDQUOT):
+            case apsw.IOError() if db is not None and db.system_errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 return self._full()
             case _:
                 return StoreUnavailable(f"{self.path}: {error}")
@@ -150,3 +169,10 @@ class StoreFile:
             f"the disk that holds {self.path} is full; nothing acknowledged is lost, and work goes on when there is "
             "space again"
         )
+
+
+def _configure(db: apsw.Connection) -> None:
+    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}").fetchall()
+    db.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}").fetchall()
