@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class OutlastError(Exception):
-    """Root of all errors raised by Outlast."""
+    """Root of all errors that Outlast raises. What your own code raises is none of them, and is raised as it is."""
 
 
 # -- wrong use -------------------------------------------------------------
@@ -43,7 +43,7 @@ class RunConflict(OutlastError):
 
 
 class RunEnded(OutlastError):
-    """The run has already ended, so it can take nothing more."""
+    """The run has already ended, so it cannot be cancelled."""
 
 
 class RunCancelled(OutlastError):
@@ -66,7 +66,10 @@ class NotResumable(OutlastError):
 
 
 class Diverged(OutlastError):
-    """The workflow's code no longer does what its journal recorded; both sides are shown."""
+    """The workflow's code no longer does what its journal recorded; the text shows both sides.
+
+    It is not raised to callers: the run becomes `stuck: diverged`, and this is its detail.
+    """
 
 
 # -- steps -----------------------------------------------------------------
@@ -75,7 +78,8 @@ class Diverged(OutlastError):
 class StepError(OutlastError):
     """Stands in for a recorded exception that cannot be rebuilt as its own type.
 
-    `type_name` is the original type (`module:qualname`), `text` its message.
+    `type_name` is the original type (`module:qualname`), `text` its message. Also what a step ends with that cancelled
+    itself or asked the process to exit, since neither is an answer.
     """
 
     def __init__(self, message: str = "", *, type_name: str = "", text: str = "") -> None:
@@ -85,7 +89,7 @@ class StepError(OutlastError):
 
 
 class StepTimeout(OutlastError, TimeoutError):
-    """An attempt of a step ran longer than its `timeout`."""
+    """An attempt of a step ran longer than its `timeout`. Also a `TimeoutError`."""
 
 
 class InDoubt(OutlastError):
@@ -100,7 +104,7 @@ class EncodingError(OutlastError):
 
 
 class PayloadTooLarge(EncodingError):
-    """The encoded value is larger than the store's limit."""
+    """The encoded value is larger than the codec's limit (16 MiB unless set)."""
 
 
 class DecodingError(OutlastError):

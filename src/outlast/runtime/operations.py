@@ -111,8 +111,8 @@ random = DurableRandom()
 def scope(key: str) -> Iterator[None]:
     """Name a branch: the calls made inside are numbered in it, whatever surrounds it.
 
-    Use it where the number of calls before may change (a loop over a set that grows):
-    `with outlast.scope(order.id): ...`.
+    Use it where the number of calls before may change (a loop over a collection that grows):
+    `with outlast.scope(order.id): ...`. Raises WrongUse outside of a workflow.
     """
     place = _body(f"scope({key!r})")
     token = here.set(InBody(place.ops, place.branch.scope(str(key))))
@@ -123,15 +123,19 @@ def scope(key: str) -> Iterator[None]:
 
 
 def patched(key: str) -> bool:
-    """Guard a change of a workflow:
+    """Guard a change of a workflow: False in runs that passed here before the change, True in all others.
 
-    False in runs that passed here before the change, True (and recorded) in all others.
+    `key` names the change. True is recorded, so the answer stays the same for the run. Raises WrongUse outside of a
+    workflow.
     """
     return _body(f"patched({key!r})").ops.patched(key)
 
 
 def call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
-    """Call a plain function as an `idempotent` step: `await outlast.call(fetch, url)`. A sync one runs in a thread."""
+    """Call a plain function as an `idempotent` step: `await outlast.call(fetch, url)`.
+
+    `fn` may be sync, and then runs in a thread. Returns a Call; awaited outside of a workflow, that is the plain call.
+    """
     if isinstance(fn, Step | Workflow):
         return fn.call(*args, **kwargs)
     kind = AsyncStep if is_async(fn) else SyncStep
@@ -157,10 +161,11 @@ class Child(Generic[R]):
 
 
 async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
-    """In a workflow:
+    """Start a child run and go on without waiting for it.
 
-    start a child run and go on without waiting. It outlives the parent unless somebody waits for it and is
-    cancelled.
+    Returns a handle with the child's `id` and an async `result()`. `id` chooses the child's run id; by default it is
+    derived from the parent's. The child outlives its parent, unless somebody waits for its result and is cancelled.
+    Raises WrongUse outside of a workflow, and for what is not the call of a workflow.
     """
     place = _body("start()")
     if not isinstance(call, Call) or call.is_step:  # type: ignore[redundant-expr]
@@ -178,27 +183,32 @@ async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
 
 
 def idempotency_key() -> str:
-    """Return the key of this step: the same on every attempt, recovery and replay, and no other step's."""
+    """Return the key of this step: the same on every attempt, recovery and replay, and no other step's.
+
+    32 hexadecimal digits, to be sent along with a request. Raises WrongUse outside of a step.
+    """
     return _step("idempotency_key()").idempotency_key
 
 
 def attempt() -> int:
-    """Return which attempt of the step this is; the first is 1."""
+    """Return which attempt of the step this is; the first is 1. Raises WrongUse outside of a step."""
     return _step("attempt()").attempt
 
 
 def fence() -> int:
-    """Return how often the run was claimed:
+    """Return how often the run was claimed, a number that only grows.
 
-    it only grows, so a system that keeps the highest can refuse a worker that was replaced.
+    A system that keeps the highest one it has seen for a run can refuse a worker that was replaced. Raises WrongUse
+    outside of a step.
     """
     return _step("fence()").fence
 
 
 def heartbeat() -> None:
-    """Say that a long step is alive.
+    """Ask in a long step whether its outcome still matters.
 
-    Raises CancelledError when its outcome no longer matters (cancelled, timed out, run lost).
+    Raises CancelledError when it does not: the step was cancelled or timed out, or the run is no longer this worker's.
+    For sync steps, whose thread nothing can stop from outside. Raises WrongUse outside of a step.
     """
     place = _step("heartbeat()")
     if place.given_up:
@@ -209,7 +219,11 @@ def heartbeat() -> None:
 
 
 def annotate(**facts: Any) -> None:
-    """Add facts to this step's record, for people: `outlast.annotate(tokens=512)`."""
+    """Add facts to this step's record, for people: `outlast.annotate(tokens=512)`.
+
+    They stand as JSON in `StepInfo.note` once the step has its outcome; what JSON cannot hold becomes its text. Raises
+    WrongUse outside of a step.
+    """
     _step("annotate()").annotations.update(facts)
 
 
@@ -217,9 +231,9 @@ def annotate(**facts: Any) -> None:
 
 
 class Current:
-    """Where this code runs:
+    """Where this code runs: `outlast.current.run_id`, `.workflow`, `.step_id` and `.logger`.
 
-    `outlast.current.run_id`, `.step_id`, `.workflow`, `.logger`. Outside of a run the first two are None.
+    Outside of any run the first three are None.
     """
 
     @property

@@ -21,8 +21,15 @@ R = TypeVar("R")
 class StepInfo:
     """One step (or child, timer...) of a run, as its journal has it.
 
-    `state` is `done`, `failed`, `retrying`, `in_doubt`, `running` or `late`. Times are seconds
-    since the epoch. `value` and `error` are decoded where that is possible here, else text.
+    - `id`: its identity (`main/charge#1`); `name`, `kind` (`step`, `timer`, `child`, `cancel`, `patch`), `effect`.
+    - `state`: `done`, `failed`, `retrying` (its next attempt is at `due`), `in_doubt` (or its attempt is under way:
+      only its worker knows), `resolved` (a person decided, and no worker has taken that up yet), or `late` (done, when
+      nobody waited for it any more). A `pure` or `idempotent` step under way has no record, so it is not listed.
+    - `attempts`: how many there were. `started`, `ended`: seconds since the epoch.
+    - `value`: the result, decoded where that is possible here, else text. `error`: type and text of the last error.
+    - `args`: the arguments as JSON, or `#` and a digest when they are long.
+    - `note`: how a doubt was settled, or what `outlast.annotate` added, as JSON.
+    - `worker`: who executed it. `seq`: the number of its last record, for paging.
     """
 
     id: str
@@ -44,7 +51,17 @@ class StepInfo:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What a listing says of a run. Times are seconds since the epoch."""
+    """What a store says of a run. Times are seconds since the epoch.
+
+    - `id`, `workflow`, `status`, and for a stuck run its `reason`. `detail`: what it waits for, or why it is stuck.
+    - `created`. `started`: when a worker first claimed it. `ended`. `due`: when it wakes by itself.
+    - `error`: type and text of the error that it ended with. `culprit`: the identity of the step whose error that was.
+    - `owner`: the worker that executes it now. `claims`: how often it was claimed. `crashes`: workers that died in a
+      row under it without a new record.
+    - `version`, `python`: of the code and the interpreter that last claimed it.
+    - `parent`: the run id of the parent, for a child run. `parent_call`: the identity of the parent's call.
+    - `is_step`: whether it is a run of a single step. `incarnation`: the random text that its keys derive from.
+    """
 
     id: str
     workflow: str
@@ -148,9 +165,9 @@ class Run(Generic[R]):
         return steps if limit is None else steps[:limit]
 
     async def cancel(self) -> None:
-        """Ask the run to end:
+        """Ask the run to end: its body gets CancelledError where it waits, and cleans up first.
 
-        its body gets CancelledError where it waits, and cleans up. Raises RunEnded, RunNotFound.
+        Returns when the request is committed. Raises RunEnded, RunNotFound.
         """
         await self._app.cancel(self.id)
 
