@@ -187,7 +187,7 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
         options=run.options,
         version=app.version,
         python=run.python,
-        forks=(*(f for f in run.forks if f.upto < cut), Fork(upto=cut - 1, incarnation=run.incarnation)),
+        forks=_stretches(run, max(kept, default=0)),
     )
     answer = await app.ask(ForkRun(source=run.pk, keep=tuple(sorted(kept)), run=row))
     if isinstance(answer, Conflict):
@@ -196,6 +196,14 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
         raise StoreUnavailable(f"run {id} could not be forked: {getattr(answer, 'why', answer)}")
     app._wake(Done(woke=(answer.run.pk,)))
     return Run(app, answer.run)
+
+
+def _stretches(run: RunRow, upto: int) -> tuple[Fork, ...]:
+    """Say which incarnation each stretch of a journal copied up to `upto` comes from: the run's own forks come first."""
+    stretches = [Fork(upto=min(f.upto, upto), incarnation=f.incarnation) for f in run.forks]
+    if not stretches or stretches[-1].upto < upto:
+        stretches.append(Fork(upto=upto, incarnation=run.incarnation))
+    return tuple(stretches)
 
 
 def _before(records: tuple[Record, ...], cut: int) -> set[int]:
