@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import outlast
@@ -145,6 +145,16 @@ async def failure(run: Run[Any]) -> BaseException:
     raise AssertionError(f"{run} succeeded with {value!r}")
 
 
+async def unless_it_ends(run: Run[Any], event: Coroutine[Any, Any, Any]) -> None:
+    """Wait for an event in the midst of a run; a run that ends before is a fault, and its error is shown."""
+    waits = [asyncio.ensure_future(event), asyncio.ensure_future(run.result())]
+    done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    if waits[0] not in done:
+        raise AssertionError(f"{run} ended first, with {waits[1].result()!r}")
+
+
 async def stuck(run: Run[Any]) -> outlast.RunInfo:
     """Wait until the run is stuck; return what is known of it."""
     error = await failure(run)
@@ -174,7 +184,7 @@ class Restart:
         before = self._door.arrived
         async with self._open_app(**settings) as app:
             run = await app.start(call)
-            await self._door.reached(before + 1)
+            await unless_it_ends(run, self._door.reached(before + 1))
         self._door.open()
         return run.id
 
