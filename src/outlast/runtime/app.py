@@ -46,6 +46,9 @@ class App:
     - `max_crashes`: how many workers may die in a row under one run before it is stuck.
     - `grace`: seconds that steps in flight get when the App is left.
     - `version`: your code's version, recorded with each run; by default the environment's `OUTLAST_VERSION`.
+
+    Raises WrongUse for settings that make no sense. Entering it raises WrongUse for a URL that means nothing here,
+    NotAStore, ReadOnlyStore or StoreUnavailable.
     """
 
     def __init__(
@@ -271,7 +274,8 @@ class App:
     ) -> list[RunInfo]:
         """Return runs, newest first.
 
-        `before` is the id of the last run of the page before. Raises WrongUse for an unknown status.
+        `status` is one or several; `reason` is that of stuck runs; `id_prefix` is taken literally. At most `limit`;
+        `before` is the id of the last run of the page before. Raises WrongUse for an unknown status or reason.
         """
         chosen = [status] if isinstance(status, str) else status
         wanted = RunFilter(
@@ -297,7 +301,8 @@ class App:
     async def resume(self, id: str) -> Run[Any]:
         """Take a failed, cancelled or stuck run up again.
 
-        See `outlast resume --help`. Raises NotResumable, RunNotFound.
+        Its end is dropped, and the failed step that caused it, which is tried anew; all else that is recorded stays.
+        Raises NotResumable (an effect was recorded after that step; the run is in doubt, or goes on), RunNotFound.
         """
         return await mending.resume(self, id)
 
@@ -312,13 +317,13 @@ class App:
     ) -> None:
         """Decide an attempt in doubt: `Happened(value)`, `DidNotHappen()` or `"fail"`; for this attempt and no other.
 
-        `step` is its identity (`main/charge#1`), or its name where only one is in doubt.
-        Raises NotResumable, RunNotFound.
+        `step` is its identity (`main/charge#1`), or its name where only one is in doubt. With `attempt` it is refused
+        when another one is in doubt by now. `by` says who decides. Raises NotResumable, RunNotFound.
         """
         await mending.resolve(self, id, step, decision, attempt, by)
 
     async def fork(self, id: str, step: str, *, new_id: str | None = None, repeat_once: bool = False) -> Run[Any]:
-        """Start a new run from what a run had recorded before a step. The original is left alone.
+        """Start a new run from what a run had recorded before a step (identity or name). The original is left alone.
 
         Where the original went on to record a `once` step, that effect would happen again, so
         `repeat_once=True` must say that this is wanted. Raises NotResumable, RunConflict, RunNotFound.
