@@ -141,9 +141,14 @@ class Watcher:
 
     def _sweep(self) -> None:
         boot, lease_now = self._clock.boot_id(), self._store.lease_now()
+        peers, rows = [], self._store.workers()
+        mine = next((row.lease_until for row in rows if row.id == self._me), 0.0)
+        if mine - lease_now < self._patience_s / 2:
+            # This worker itself cannot renew its lease in time, since somebody holds the write lock, so it is no
+            # wonder that others cannot. It judges them when all have had the time to.
+            self._judges_from = self._clock.boot() + self._patience_s
         judges = self._clock.boot() >= self._judges_from
-        peers = []
-        for row in self._store.workers():
+        for row in rows:
             if row.state is WorkerState.GONE and row.id not in self._tidied:
                 self._tidied.add(row.id)
                 remove_lock_file(row)
