@@ -97,10 +97,32 @@ def test_a_write_lock_that_is_held_for_longer_than_a_lease_loses_no_run(scene: S
     assert worker.events("worker.lost_lease") == []
 
 
+def test_a_write_lock_that_outlasts_all_leases_lets_no_worker_judge_another(scene: Scene) -> None:
+    """None of them could renew. Taken over for that, their `once` attempts would be in doubt, though nobody is dead."""
+    scene.start(*(("gated", f"g{n}") for n in range(3)))
+    crew = [scene.worker(lease=0.6, sweep_s=0.05, settings={"max_runs": 1}) for _ in range(3)]
+    scene.until("each has a run", lambda: len(scene.effects("pass_gate")) == 3)
+    other = apsw.Connection(str(scene.path))
+    other.set_busy_timeout(10_000)
+    for _ in range(2):
+        other.execute("BEGIN IMMEDIATE")
+        over_at = lease_until(scene) + 0.6
+        scene.until("all leases have run out for long", lambda at=over_at: scene.store.lease_now() > at)
+        other.execute("ROLLBACK")
+        scene.until(
+            "all have renewed", lambda: all(r.lease_until > scene.store.lease_now() for r in scene.store.workers())
+        )
+    other.close()
+    for n in range(3):
+        scene.open_gate(f"g{n}")
+    assert judge(scene) == []
+    assert repeats(scene) == []
+    assert not any(worker.events("worker.took_over") or worker.events("worker.lost_lease") for worker in crew)
+
+
 def lease_until(scene: Scene) -> float:
-    """Return when the lease of the only worker runs out."""
-    (row,) = scene.store.workers()
-    return row.lease_until
+    """Return when the last lease runs out."""
+    return max(row.lease_until for row in scene.store.workers())
 
 
 def test_a_worker_frozen_inside_a_commit_is_named_and_loses_nothing(scene: Scene) -> None:
