@@ -16,13 +16,14 @@ Errors = tuple[type[BaseException], ...]
 class Retry:
     """How often, when and for which errors a step is tried again.
 
-    `attempts`: the most attempts in all, the first included. `initial`, `factor`,
-    `max_delay`: seconds before the second attempt, growth from one wait to the next,
-    and its limit. `jitter`: up to this fraction of a wait is taken off, so
-    that many runs do not come back at one instant. `on`: error types that are tried
-    again (all by default; none by default for a `once` step, where they must prove
-    that nothing happened). `never`: exceptions to `on`. `within`: seconds since
-    the first attempt's start after which no further one begins.
+    - `attempts`: the most attempts in all, the first included.
+    - `initial`, `factor`, `max_delay`: seconds before the second attempt, growth from one wait to the next, and the
+      most seconds of one wait.
+    - `jitter`: up to this fraction of a wait is taken off, so that many runs do not come back at one instant.
+    - `on`: error types that are tried again. By default all; for a `once` step none, since there they have to prove
+      that nothing happened.
+    - `never`: exceptions to `on`.
+    - `within`: seconds since the first attempt's start after which no further one begins.
 
     Raises ValueError for numbers that make no sense.
     """

@@ -55,19 +55,24 @@ def step(
 
 
 def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
-    """Make a function a step: its result is journaled, and a finished step is never executed again.
+    """Make a function, sync or async, a step: its result is journaled, and a recorded step is never executed again.
 
-    `effect` says what it does to the world: `"pure"` (reads, model calls), `"idempotent"` (safe to
-    repeat with the same `outlast.idempotency_key()`; the default) or `"once"` (must not happen
-    twice). `retry`: when a failed attempt is tried again (a `Retry`; default: not). `timeout`:
-    seconds an attempt may take (a `once` step has 60 by default). `name`: its name in journals
-    (default: the function's). `check_args=False`: arguments may differ on replay.
+    - `effect` says what it does to the world: `"pure"` (reads, model calls), `"idempotent"` (safe to repeat with the
+      same `outlast.idempotency_key()`; the default) or `"once"` (must not happen twice).
+    - `retry`: when a failed attempt is tried again, a `Retry`; by default it is not.
+    - `timeout`: seconds an attempt may take; by default there is no limit, and 60 for a `once` step.
+    - `name`: its name in journals; by default the function's.
+    - `check_args=False`: its arguments may differ on replay.
 
-    For `once` steps: `confirm(key, *args)` tells what became of an attempt in doubt
-    (`Happened(value)`, `DidNotHappen()`, `Unknown()`); `definite` lists errors that are an answer;
-    `settle` is the seconds after which a "did not happen" is believed.
+    For `once` steps only:
 
-    Raises WrongUse for settings that do not go together, or that do not exist.
+    - `confirm(key, *args)` tells what became of an attempt in doubt: `Happened(value)`, `DidNotHappen()`, `Unknown()`.
+    - `definite`: errors that are an answer, and so the step's outcome.
+    - `settle`: seconds after which a "did not happen" is believed.
+
+    What it makes is called like the function. Its `fn` is the plain function, `call(...)` makes a Call of a sync step,
+    too, and `options(...)` returns the step with other settings for some calls: those above but `name`, and `key`,
+    which names one call. Raises WrongUse for settings that do not go together, or that do not exist.
     """
     chosen = Settings().with_(**settings)
 
@@ -93,11 +98,13 @@ def workflow(*, name: str | None = None) -> _WorkflowDecorator: ...
 
 
 def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
-    """Make a function a workflow: its progress is durable.
+    """Make a function, sync or async, a workflow: its progress is durable.
 
-    Its body must be deterministic; everything else goes in steps.
+    Its body must be deterministic; everything else goes in steps. `name` is its name in stores, by default the
+    function's; runs find their workflow by it, so keep it over renames.
 
-    `name`: its name in stores (default: the function's). Runs find their workflow by it, so keep it over renames.
+    Calling it makes a Call, for `app.start` or, in another workflow, for a child run. Its `fn` is the plain function;
+    `options(id=...)` chooses the run id of a child. Raises WrongUse for a name that cannot be one.
     """
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
