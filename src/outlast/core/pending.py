@@ -15,16 +15,21 @@ if TYPE_CHECKING:
 
 
 class CallFuture(asyncio.Future[Any]):
-    """What a body waits on for a call. Once a `once` attempt may have begun, a cancellation waits for its outcome."""
+    """What a body waits on for a call. Once a `once` attempt may have begun, a cancellation waits for its outcome.
+
+    `deferred` is set while one waits; `message` is the one given to `cancel`, by which some frameworks know their own.
+    """
 
     pending: Pending
     deferred = False
+    message: Any = None
 
     def cancel(self, msg: Any = None) -> bool:
         if self.done():
             return False
         if self.pending.intent is not None and not self.pending.engine.closed:
             self.deferred = True
+            self.message = msg
             return True
         self.pending.engine._withdraw(self.pending)
         return super().cancel(msg)
@@ -32,10 +37,14 @@ class CallFuture(asyncio.Future[Any]):
     def __await__(self) -> Any:
         if not self.done():
             self._asyncio_future_blocking = True
-            yield self
+            try:
+                yield self
+            except Exception:  # a task throws its future's error in here
+                if not self.deferred:
+                    raise
         if self.deferred:
             self.deferred = False  # the outcome is in the journal; here the cancellation takes its place
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError(*() if self.message is None else (self.message,))
         return self.result()
 
     def deliver_deferred(self) -> bool:
@@ -43,7 +52,7 @@ class CallFuture(asyncio.Future[Any]):
         if not self.deferred:
             return False
         self.deferred = False
-        return self.cancel()
+        return self.cancel(self.message)
 
 
 class Pending:
