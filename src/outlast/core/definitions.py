@@ -228,7 +228,7 @@ class Call(Coroutine[Any, Any, R_co]):
     """A call that was made and not yet awaited: what `app.start`, `asyncio.gather` and `await` take.
 
     Its identity is fixed when it is made. It hashes by order of creation
-    within its run, so that sets of calls iterate alike on every replay.
+    within its branch, so that sets of calls iterate alike on every replay.
     """
 
     _outlast_call = True
@@ -262,8 +262,7 @@ class Call(Coroutine[Any, Any, R_co]):
         self.key = ""
         if type(place) is InBody:
             self.key = place.branch.call(definition.name, settings.key)
-            self.ordinal: int = place.branch.counts.setdefault("!", 0) + 1
-            place.branch.counts["!"] = self.ordinal
+            self.ordinal: int = place.branch.ordinal()
         else:
             self.ordinal = id(self)
 

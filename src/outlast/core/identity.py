@@ -74,6 +74,10 @@ class Branch:
         """Return the branch of a scope of this key."""
         return Branch(self._named(f"{self.path}.", key))
 
+    def ordinal(self) -> int:
+        """Return the number of the next call or task made in this branch, by which they hash."""
+        return self._number("!")
+
     def _named(self, prefix: str, key: str) -> str:
         name = f"{prefix}[{_spelled(key)}]"
         n = self._number(name)

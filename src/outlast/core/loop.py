@@ -41,7 +41,7 @@ CALLBACKS_PER_DRAIN = 10_000
 
 
 class RunTask(asyncio.Task[Any]):
-    """A task that hashes by order of creation, so that sets of tasks iterate alike everywhere.
+    """A task that hashes by order of creation in its branch, so that sets of tasks iterate alike everywhere.
 
     While it is being made it hashes by address: asyncio then enters it into a set of all tasks of all
     runs, where tasks of one ordinal would be in each other's way.
@@ -53,6 +53,18 @@ class RunTask(asyncio.Task[Any]):
     def __hash__(self) -> int:
         ordinal = self.ordinal
         return object.__hash__(self) if ordinal is None else ordinal
+
+
+class RunFuture(asyncio.Future[Any]):
+    """A future that hashes by the order in which its branch first put futures into sets."""
+
+    _ordinal: int | None = None
+
+    def __hash__(self) -> int:
+        if self._ordinal is None:
+            place = here.get()
+            self._ordinal = place.branch.ordinal() if isinstance(place, InBody) else 0
+        return self._ordinal
 
 
 class RunTimer(asyncio.TimerHandle):
@@ -77,7 +89,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         self._ready: deque[asyncio.Handle] = deque()
         self._heap: list[tuple[float, int, RunTimer]] = []
         self._timer_count = 0
-        self._task_count = 0
+        self._most_tasks = 64  # kept before those that are done are let go
         self._asyncgens: dict[int, tuple[Any, contextvars.Context]] = {}
         self._thread = 0
         self._closed = False
@@ -227,7 +239,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         self.timers.pop(handle.key, None)
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return RunFuture(loop=self)
 
     def create_task(
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **_: Any
@@ -241,7 +253,10 @@ class RunLoop(asyncio.AbstractEventLoop):
                     "a task was started in a context that has lost its run; do not replace the context in a "
                     "workflow body"
                 )
-        if not getattr(coro, "_outlast_call", False):  # a Call has its identity already and creates nothing
+        if getattr(coro, "_outlast_call", False):  # a Call has its identity already and creates nothing
+            context.run(here.set, place)
+            default_name, ordinal = coro.key or repr(coro), coro.ordinal
+        else:
             branch = place.branch
             spawner = _spawner(sys._getframe(1))
             if spawner == "as_completed" and isinstance(coro, CoroutineType):
@@ -250,18 +265,19 @@ class RunLoop(asyncio.AbstractEventLoop):
                     "asyncio.as_completed over bare coroutines starts them in no fixed order; "
                     "pass tasks: as_completed([asyncio.create_task(c) for c in ...])"
                 )
+            ordinal = 0
             if spawner != "wait_for":
+                ordinal = branch.ordinal()
                 branch = branch.task(getattr(coro, "__name__", type(coro).__name__))
             context.run(here.set, InBody(place.ops, branch))
-        else:
-            context.run(here.set, place)
-        task = RunTask(coro, loop=self, name=name, context=context)
+            default_name = branch.path
+        # asyncio's own default counts the tasks of the whole process, which replay could not repeat
+        task = RunTask(coro, loop=self, name=default_name if name is None else name, context=context)
         task.context = context
-        self._task_count += 1
-        task.ordinal = self._task_count
+        task.ordinal = ordinal
         self.tasks.append(task)
-        if len(self.tasks) >= 64 and not self._task_count % 64:
-            self.unfinished()
+        if len(self.tasks) >= self._most_tasks:
+            self._most_tasks = 2 * len(self.unfinished()) + 64
         return task
 
     def main(self, coro: Coroutine[Any, Any, Any], ops: Any, branch: Branch) -> RunTask:
