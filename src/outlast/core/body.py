@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from outlast.core.closing import aclose
 from outlast.core.errors import StepError
 from outlast.core.identity import Branch
 from outlast.core.transitions import Status
@@ -67,13 +68,16 @@ class AsyncBody:
     def turn(self) -> bool:
         loop = self.engine.loop
         drained = loop.drain()
-        if self._main.done() and not self._ending:
-            self._ending = True
-            for task in list(loop.unfinished()):
-                task.cancel()
-            for generator in loop.close_asyncgens():
-                loop.create_task(_aclose(generator), context=self._main.context)
-            drained = loop.drain()
+        if self._main.done():
+            if not self._ending:
+                self._ending = True
+                for task in list(loop.unfinished()):
+                    task.cancel()
+                drained = loop.drain()
+            while not loop.unfinished() and (left := loop.open_asyncgens()):  # no task is in the midst of one any more
+                for generator in left:
+                    loop.create_task(aclose(generator), context=self._main.context)
+                drained = loop.drain()
         self._spins = not drained
         return True
 
@@ -81,7 +85,8 @@ class AsyncBody:
         return self._spins
 
     def cancel(self) -> None:
-        self._main.cancel()
+        for task in list(self.engine.loop.unfinished()) if self._main.done() else [self._main]:
+            task.cancel()
 
     def finished(self) -> Outcome | None:
         main = self._main
@@ -99,7 +104,3 @@ class AsyncBody:
 
     def stop(self) -> None:
         self.engine.loop.stop()
-
-
-async def _aclose(generator: Any) -> None:
-    await generator.aclose()

@@ -28,6 +28,8 @@ class Operations(Protocol):
     workflow: str
     blocking: bool
     """Whether the body is a plain function in a thread, which waits by blocking."""
+    closed: bool
+    """Whether the run was stopped."""
 
     def issue(self, call: Call[Any]) -> asyncio.Future[Any]:
         """Hand in a call. The future completes when its outcome is delivered."""

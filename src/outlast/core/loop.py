@@ -26,13 +26,15 @@ import sys
 import threading
 from asyncio import events
 from collections import deque
-from collections.abc import Callable, Coroutine
-from types import CodeType, CoroutineType, FrameType
+from collections.abc import Callable, Coroutine, Iterator
+from types import CoroutineType
 from typing import Any, TypeVarTuple
 
+from outlast.core.closing import aclose, end
 from outlast.core.effects import InBody
 from outlast.core.errors import LostRun, NotDeterministic
 from outlast.core.identity import Branch, here
+from outlast.core.spawners import spawner_of
 
 Ts = TypeVarTuple("Ts")
 
@@ -101,19 +103,25 @@ class RunLoop(asyncio.AbstractEventLoop):
         if self._closed:
             return True
         ready = self._ready
-        previous_loop = events._get_running_loop()
-        previous_hooks = sys.get_asyncgen_hooks()
-        self._thread = threading.get_ident()
-        events._set_running_loop(self)
-        sys.set_asyncgen_hooks(firstiter=self._keep_asyncgen, finalizer=_ignore_asyncgen)
-        try:
+        with self._at_work():
             for _ in range(CALLBACKS_PER_DRAIN):
                 if not ready:
                     return True
                 handle = ready.popleft()
                 if not handle._cancelled:
                     handle._run()
-            return not ready
+        return not ready
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Be this thread's running loop for a `with` block."""
+        previous_loop = events._get_running_loop()
+        previous_hooks = sys.get_asyncgen_hooks()
+        self._thread = threading.get_ident()
+        events._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=self._keep_asyncgen, finalizer=_ignore_asyncgen)
+        try:
+            yield
         finally:
             sys.set_asyncgen_hooks(*previous_hooks)
             events._set_running_loop(previous_loop)
@@ -140,32 +148,31 @@ class RunLoop(asyncio.AbstractEventLoop):
         return self.tasks
 
     def stop(self) -> None:
-        """End the run's code from outside:
+        """End the run's code from outside.
 
-        the loop never turns again, its coroutines are closed, what they raise is dropped.
+        The loop never turns again, its coroutines are closed, what they raise is dropped.
         """
         if self._closed:
             return
         self._closed = True
+        with self._at_work():
+            while self.tasks or self._asyncgens:  # clean-up may make more of them
+                while self.tasks:
+                    task = self.tasks.pop()
+                    if not task.done():
+                        task._log_destroy_pending = False  # type: ignore[attr-defined]
+                        end(task.get_coro(), task.context)
+                if self._asyncgens:
+                    generator, context = self._asyncgens.popitem()[1]
+                    closing = aclose(generator)
+                    with contextlib.suppress(BaseException):
+                        context.run(closing.send, None)
+                    end(closing, context)
         self._ready.clear()
         self.timers.clear()
-        previous_loop = events._get_running_loop()
-        events._set_running_loop(self)
-        try:
-            for task in reversed(self.tasks):
-                if not task.done():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    _drop(lambda task=task: task.get_coro().close(), task.context)  # type: ignore[misc]
-            for generator, context in self._asyncgens.values():
-                _drop(lambda generator=generator: generator.aclose().send(None), context)  # type: ignore[misc]
-            self._asyncgens.clear()
-        finally:
-            events._set_running_loop(previous_loop)
-            self._ready.clear()
-            self.tasks.clear()
 
-    def close_asyncgens(self) -> list[Any]:
-        """Return the async generators that are still open, for the end of the run to close."""
+    def open_asyncgens(self) -> list[Any]:
+        """Return the async generators that are still open, for the end of the run to close; it keeps them no longer."""
         kept, self._asyncgens = list(self._asyncgens.values()), {}
         return [generator for generator, _ in kept if generator.ag_frame is not None]
 
@@ -258,7 +265,7 @@ class RunLoop(asyncio.AbstractEventLoop):
             default_name, ordinal = coro.key or repr(coro), coro.ordinal
         else:
             branch = place.branch
-            spawner = _spawner(sys._getframe(1))
+            spawner = spawner_of(sys._getframe(1))
             if spawner == "as_completed" and isinstance(coro, CoroutineType):
                 coro.close()
                 raise NotDeterministic(
@@ -331,45 +338,6 @@ for _name in (
     "run_forever", "run_until_complete", "set_default_executor", "set_task_factory",
 ):  # fmt: skip
     setattr(RunLoop, _name, _refuse(_name))
-
-
-def _codes(function: Any) -> set[CodeType]:
-    """Return a function's code and that of the functions and comprehensions written in it."""
-    found: set[CodeType] = set()
-    todo = [function.__code__]
-    while todo:
-        code = todo.pop()
-        found.add(code)
-        todo += [c for c in code.co_consts if isinstance(c, CodeType)]
-    return found
-
-
-_WAIT_FOR = _codes(asyncio.wait_for)
-_AS_COMPLETED = _codes(asyncio.as_completed)
-if hasattr(asyncio.tasks, "_AsCompletedIterator"):  # 3.13
-    _AS_COMPLETED |= _codes(asyncio.tasks._AsCompletedIterator.__init__)
-
-
-def _spawner(frame: FrameType | None) -> str:
-    """Name the asyncio function that creates this task for a coroutine of its own choosing, or ''."""
-    for _ in range(4):  # create_task <- [ensure_future <- _ensure_future <-] caller
-        if frame is None:
-            return ""
-        code = frame.f_code
-        if code in _WAIT_FOR:
-            return "wait_for"
-        if code in _AS_COMPLETED:
-            return "as_completed"
-        if code.co_filename != asyncio.tasks.__file__:
-            return ""
-        frame = frame.f_back
-    return ""
-
-
-def _drop(close: Callable[[], object], context: contextvars.Context) -> None:
-    """Close a stopped run's code: what its clean-up raises says nothing, since it can have no effect."""
-    with contextlib.suppress(BaseException):
-        context.copy().run(close)
 
 
 def _ignore_asyncgen(generator: Any) -> None:
