@@ -172,3 +172,60 @@ def test_who_meets_a_conflict_is_not_told_of_the_other_run(world: World) -> None
     other = run_row("child", parent=second.pk, parent_key=KEY, input=b"other")
     assert isinstance(world.do(StartRun(run=other, parent_worker="w1", parent_claim=1)), Conflict)
     assert world.do(finish(child)) == Done((first.pk,))
+
+
+@pytest.mark.parametrize("strangers", [0, 3])
+def test_a_family_that_ends_in_one_batch_is_told_in_the_order_of_the_ends(world: World, strangers: int) -> None:
+    parent = world.running("parent")
+    children = [child_of(world, parent, f"child{n}", f"main/child#{n}") for n in range(strangers + 2)]
+    ends = [finish(child) for child in reversed(children)]
+    assert world.store.transact(ends) == [Done((parent.pk,))] * len(ends)
+    assert [row.key for row in world.store.inbox("w1")] == [f"main/child#{n}" for n in reversed(range(len(ends)))]
+
+
+@pytest.mark.parametrize("strangers", [0, 2])
+@pytest.mark.parametrize("child_first", [True, False])
+def test_a_child_and_its_parent_that_end_in_one_batch_end_in_its_order(
+    world: World, child_first: bool, strangers: int
+) -> None:
+    parent = world.running("parent")
+    child = child_of(world, parent)
+    others = [finish(world.running(f"stranger{n}")) for n in range(strangers)]
+    ends = [finish(child), *others, finish(parent)]
+    told = [Done((parent.pk,))] + [Done()] * (strangers + 1) if child_first else [Done()] * len(ends)
+    assert world.store.transact(ends if child_first else ends[::-1]) == told
+    assert world.inbox(parent.pk) == []
+
+
+def test_an_end_that_is_known_already_stands_among_others_as_it_would_alone(world: World) -> None:
+    parent = world.running("parent")
+    child = child_of(world, parent)
+    strangers = [finish(world.running(f"stranger{n}")) for n in range(3)]
+    world.do(finish(child))
+    assert world.store.transact([*strangers, finish(parent), finish(child)])[-1] == Done()
+
+
+def test_many_children_end_in_one_batch(world: World) -> None:
+    parent = world.running("parent")
+    children = [child_of(world, parent, f"child{n}", f"main/child#{n}") for n in range(100)]
+    verbs = [verb for child in children for verb in (write(child, record(1)), finish(child, last_seq=1))]
+    assert world.store.transact(verbs) == [Done(), Done((parent.pk,))] * 100
+    assert [row.key for row in world.store.inbox("w1")] == [f"main/child#{n}" for n in range(100)]
+
+
+def test_many_children_start_in_one_batch(world: World) -> None:
+    parent = world.running("parent")
+    verbs = [
+        StartRun(
+            run=run_row(f"child{n}", parent=parent.pk, parent_key=f"main/child#{n}", input=b"" if n % 2 else b"[1]"),
+            claim_by="w1" if n % 3 else None,
+            parent_worker="w1",
+            parent_claim=parent.claim,
+        )
+        for n in range(100)
+    ]
+    answers = world.store.transact(verbs)
+    assert all(isinstance(answer, Started) and answer.created for answer in answers)
+    assert [answer.run for answer in answers if isinstance(answer, Started)] == [
+        world.store.run(f"child{n}") for n in range(100)
+    ]

@@ -282,15 +282,34 @@ class SameAnswers(RuleBasedStateMachine):
             Finish(**self._owner(run, worker, claim_off), status=status, last_seq=last_seq, result=value, error=value)
         )
 
+    @rule(order=st.permutations(range(5)), status=st.sampled_from([Status.SUCCEEDED, Status.FAILED]), off=off)
+    def many_finish_at_once(self, order: list[int], status: Status, off: int) -> None:
+        running = [run for run in self.memory.runs(RunFilter()) if run.owner]
+        for run in (running[place] for place in order if place < len(running)):
+            last_seq = self._last_seq(run.pk)
+            added = Record(seq=last_seq + 1, kind=Kind.STEP, key=KEYS[0], at=1.0)
+            owner = self._owner(run, 1, off)
+            self.batch.append(Write(**owner, records=(added,)))
+            self.batch.append(Finish(**owner, status=status, last_seq=last_seq + 1, result=b"1"))
+
+    @rule(flow=st.sampled_from(FLOWS), worker=workers, parent=pks, some=st.lists(names, min_size=2, max_size=4))
+    def many_start_at_once(self, flow: str, worker: int, parent: int, some: list[str]) -> None:
+        run = self._run(parent)
+        family = {"parent": run.pk, "parent_key": KEYS[0]}
+        fence = {"parent_worker": run.owner, "parent_claim": run.claim} if run.owner else {}
+        self.batch += [
+            StartRun(run=self._new(name, flow, None, **family), claim_by=self._worker(worker), **fence) for name in some
+        ]
+
     @rule(
         id=names, kind=st.sampled_from([Kind.MESSAGE, Kind.MESSAGE, Kind.CHILD, Kind.STEP]), message=keys, value=values
     )
     def send(self, id: str, kind: Kind, message: str, value: bytes | None) -> None:
         self.batch.append(Send(id=id, kind=kind, key="k", message_id=message, value=value))
 
-    @rule(id=names, by=st.sampled_from(["", "ann"]))
-    def cancel(self, id: str, by: str) -> None:
-        self.batch.append(Cancel(id=id, by=by))
+    @rule(id=names, by=st.sampled_from(["", "ann"]), parent=st.none() | pks)
+    def cancel(self, id: str, by: str, parent: int | None) -> None:
+        self.batch.append(Cancel(id=id, by=by, parent=None if parent is None else self._run(parent).pk))
 
     @rule(pk=pks, key=keys, worker=workers)
     def get_in_doubt(self, pk: int, key: str, worker: int) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec.structs import astuple, replace
 
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Answer, Done, Failed, Finish, Started, StartRun, Write
-from outlast.stores.rules import Hold, missing_record, objection
+from outlast.stores.protocol import Answer, Done, Finish, Started, StartRun, Write
+from outlast.stores.rules import Hold, objection
 from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.client_verbs import start_run
 from outlast.stores.sqlite.journal import deliver, fence_of
@@ -57,36 +57,36 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
 
 def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
     """End runs, no run twice."""
-    answers: list[Answer] = []
-    ends: list[Row] = []
-    ended: dict[int, int] = {}  # run -> place of its answer
-    for verb in verbs:
-        fence = None if objection(verb) else b.owned(verb.run, verb.worker, verb.claim)
-        if fence is None:
-            answers.append(objection(verb) or finish(b, verb))
-        elif fence.last_seq != verb.last_seq:
-            answers.append(Failed(missing_record(fence.last_seq, verb.last_seq)))
-        else:
-            ends.append((verb.run, verb.status, verb.result, verb.error, verb.culprit, verb.detail, b.now))
-            ended[verb.run] = len(answers)
-            answers.append(DONE)
-    for chunk in _chunks(ends):
-        b.db.execute(END.format(_values(7, len(chunk))), [value for row in chunk for value in row])
-        runs = [row[0] for row in chunk]
-        marks = _marks(len(runs))
-        b.db.execute(f"DELETE FROM inbox WHERE run IN ({marks})", runs)
-        b.db.execute(f"DELETE FROM taken WHERE run IN ({marks})", runs)
-        waited_for = b.rows(
-            f"SELECT pk FROM runs WHERE pk IN ({marks}) AND parent IS NOT NULL "
-            f"UNION SELECT run FROM waiters WHERE run IN ({marks}) ORDER BY 1",
-            *runs,
-            *runs,
+    if len(verbs) < 2 or not all(_ends_plainly(b, verb) for verb in verbs):
+        return [objection(verb) or finish(b, verb) for verb in verbs]
+    runs = [verb.run for verb in verbs]
+    waited_for: set[int] = set()
+    for some in _chunks(runs):
+        marks = _marks(len(some))
+        family = b.rows(
+            f"SELECT pk, parent FROM runs WHERE pk IN ({marks}) AND parent IS NOT NULL "
+            f"UNION ALL SELECT run, parent FROM waiters WHERE run IN ({marks})",
+            *some,
+            *some,
         )
-        for run in runs:
-            b.forget_run(run)
-        for (run,) in waited_for:
-            answers[ended[run]] = Done(b.tell_parents(b.run(run)))
-    return answers
+        if not set(runs).isdisjoint(parent for _, parent in family):
+            return [finish(b, verb) for verb in verbs]  # which of the two ends first decides who is told
+        waited_for.update(child for child, _ in family)
+    for few in _chunks(verbs):
+        ends = [(v.run, v.status, v.result, v.error, v.culprit, v.detail, b.now) for v in few]
+        b.db.execute(END.format(_values(7, len(ends))), [value for row in ends for value in row])
+        marks, some = _marks(len(few)), [verb.run for verb in few]
+        b.db.execute(f"DELETE FROM inbox WHERE run IN ({marks})", some)
+        b.db.execute(f"DELETE FROM taken WHERE run IN ({marks})", some)
+    for run in runs:
+        b.forget_run(run)
+    return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]
+
+
+def _ends_plainly(b: Batch, verb: Finish) -> bool:
+    """Tell whether a run can simply be ended."""
+    fence = None if objection(verb) else b.owned(verb.run, verb.worker, verb.claim)
+    return fence is not None and fence.last_seq == verb.last_seq
 
 
 def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
