@@ -319,6 +319,21 @@ def test_what_the_database_finds_too_big_fails_alone(path: Path) -> None:
     world.store.close()
 
 
+def test_a_listing_shows_the_other_runs_beside_one_that_was_spoiled(path: Path) -> None:
+    store = opened(path)
+    for name in ("a", "b", "c"):
+        start(store, name)
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE runs SET forks = '[oops' WHERE id = 'b'")
+    db.close()
+    first, spoiled, last = store.runs(RunFilter())
+    assert (first.id, last.id) == ("c", "a")
+    assert (spoiled.id, spoiled.reason) == ("b", "undecodable")
+    assert "cannot be read" in spoiled.detail
+    assert store.info().counts == {"pending": 3}
+    store.close()
+
+
 def test_check_finds_what_does_not_fit_together(path: Path) -> None:
     store = opened(path)
     run = start(store, "run")

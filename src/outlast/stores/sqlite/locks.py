@@ -65,6 +65,8 @@ def describe_holder(path: str) -> str:
     if holder is None:
         return "it is not known who holds the lock"
     pid, state = holder
+    if pid <= 0:
+        return "a process that cannot be seen from here holds the lock (in another container?)"
     if state in ("T", "t"):
         return f"process {pid} holds the lock and is stopped: let it go on (kill -CONT {pid}) or end it"
     return f"process {pid} holds the lock"

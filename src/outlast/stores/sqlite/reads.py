@@ -18,6 +18,7 @@ from outlast.stores.sqlite.rows import (
     WORKER_COLUMNS,
     Row,
     inbox_row,
+    listed_run,
     record,
     run_row,
     worker_row,
@@ -67,7 +68,7 @@ def runs(db: apsw.Connection, wanted: RunFilter, limit: int, before: int | None)
         values.append(before)
     where = " AND ".join(texts) or "TRUE"
     sql = f"SELECT {RUN_COLUMNS} FROM runs WHERE {where} ORDER BY pk DESC LIMIT ?"
-    return [run_row(row) for row in _rows(db, sql, *values, _limit(limit))]
+    return [listed_run(row) for row in _rows(db, sql, *values, _limit(limit))]
 
 
 def _where(wanted: RunFilter) -> tuple[list[str], list[str | float | None]]:

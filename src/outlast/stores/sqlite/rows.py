@@ -38,6 +38,16 @@ def run_row(row: Row) -> RunRow:
     return run
 
 
+def listed_run(row: Row) -> RunRow:
+    """Make a run for a listing, which has to show all rows: one that somebody has spoiled says so in `detail`."""
+    try:
+        return run_row(row)
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
+        named = dict(zip(("pk", "id", "incarnation", "workflow"), row, strict=False))
+        why = f"this row of the table cannot be read: {error}"
+        return RunRow(**named, status=Status.STUCK, reason=Reason.UNDECODABLE, detail=why)
+
+
 def record(row: Row) -> Record:
     """Make a record of a row of RECORD_COLUMNS."""
     seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note = row
