@@ -19,7 +19,7 @@ from tests.docs.pages import ROOT, Block, all_pages, blocks_of, text_of
 from tests.docs.shell import Shell, matches
 
 RUN = ("python", "console")
-READ = ("", "text", "output", "mermaid", "ini", "dockerfile", "toml", "sql", "json")
+READ = ("", "text", "py", "output", "mermaid", "ini", "dockerfile", "toml", "sql", "json")
 EXAMPLES = ROOT / "docs" / "api" / "_examples.md"  # they run on the pages that are made of them
 MOST_NOT_RUN = 5
 
