@@ -9,14 +9,15 @@ import pytest
 
 from tests.crash.harness.scene import Scene
 from tests.crash.harness.storm import Storm
-from tests.crash.harness.verdict import judge
+from tests.crash.harness.verdict import settle, wrongs
 
 Record = pytest.FixtureRequest
 
 
 def blow(scene: Scene, record_property: object, storm: Storm, runs: int, seconds: float) -> None:
     storm.blow(runs, seconds)
-    wrong = storm.wrong + judge(scene, deadline_s=60.0)
+    wrong = storm.wrong + settle(scene, deadline_s=60.0)
+    wrong += wrongs(scene, may_repeat=storm.under_way())
     table = storm.table(seconds)
     record_property("table", table)  # type: ignore[operator]
     assert wrong == [], table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import statistics
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 
 from outlast.core.transitions import Reason
 from outlast.sync import App
-from tests.crash.harness.ledger import REFUSED
+from tests.crash.harness.ledger import REFUSED, Line
 from tests.crash.harness.scene import Process, Scene
 from tests.crash.harness.verdict import decide
 from tests.crash.harness.worker import find
@@ -35,6 +36,7 @@ class Storm(msgspec.Struct):
     done: Counter[str] = Counter()
     decided: int = 0
     wrong: list[str] = []
+    wakers: list[threading.Timer] = []
 
     def blow(self, runs: int, seconds: float) -> None:
         """Start so many runs over three quarters of the time, and strike until it is over."""
@@ -42,7 +44,6 @@ class Storm(msgspec.Struct):
         dice = random.Random(self.seed)
         began = time.monotonic()
         crew = [self._hire() for _ in range(self.workers)]
-        frozen: list[tuple[float, Process]] = []
         next_strike = began + self.every_s
         with self.scene.client() as app:
             while (now := time.monotonic()) < began + seconds:
@@ -51,17 +52,14 @@ class Storm(msgspec.Struct):
                     self._start(app, len(self.scene.accepted))
                 if now >= next_strike:
                     next_strike = now + self.every_s * dice.uniform(0.5, 1.5)
-                    frozen += self._strike(dice, crew, now)
-                for wake_at, process in [f for f in frozen if f[0] <= now]:
-                    process.signal(signal.SIGCONT)
-                    frozen.remove((wake_at, process))
+                    self._strike(dice, crew)
                 self._advise()
                 time.sleep(0.02)
-        for _, process in frozen:
-            process.signal(signal.SIGCONT)
+        for timer in self.wakers:
+            timer.join()
 
     def _hire(self) -> Process:
-        return self.scene.fork("worker", lease=LEASE_S, pace_s=PACE_S)
+        return self.scene.fork("worker", lease=LEASE_S, pace_s=PACE_S, reports=["step.started"])
 
     def _start(self, app: App, number: int) -> None:
         workflow = MIX[number % len(MIX)]
@@ -69,22 +67,24 @@ class Storm(msgspec.Struct):
         run = app.start(find(workflow)(*args), id=f"{workflow}-{args[0]}")
         self.scene.accepted[run.id] = (workflow, args)
 
-    def _strike(self, dice: random.Random, crew: list[Process], now: float) -> list[tuple[float, Process]]:
-        """Do something to one worker, and hire another in its place. Return when to wake it, if it was frozen."""
+    def _strike(self, dice: random.Random, crew: list[Process]) -> None:
+        """Do something to one worker, and hire another in its place."""
         place = dice.randrange(len(crew))
         victim, crew[place] = crew[place], self._hire()
         way = dice.choice(self.ways)
         self.done[way] += 1
         if victim.ended:
             self.wrong.append(f"{victim.name} had ended by itself")
-            return []
+            return
         if way == "stop":
             victim.signal(signal.SIGSTOP)
-            return [(now + 2.5 * LEASE_S, victim)]
+            # In a thread: it may have the write lock, and this one may be waiting for it.
+            self.wakers.append(threading.Timer(2.5 * LEASE_S, victim.signal, [signal.SIGCONT]))
+            self.wakers[-1].start()
+            return
         at = victim.signal(signal.SIGKILL if way == "kill" else signal.SIGTERM)
         if way == "kill":
             self.killed.update(dict.fromkeys(victim.workers, at))
-        return []
 
     def _advise(self) -> None:
         """Be the person who decides what no program can."""
@@ -92,6 +92,23 @@ class Storm(msgspec.Struct):
             if row.reason is Reason.IN_DOUBT:
                 self.wrong += decide(self.scene, row)
                 self.decided += 1
+
+    def under_way(self) -> frozenset[Line]:
+        """Return the effects of attempts that were under way when their worker's lease was taken.
+
+        A worker that was frozen, or that learns of its loss a moment later, is in the middle of them.
+        """
+        started = {(e.who, e.run, e.step, e.attempt): e.at for e in self.scene.events("step.started")}
+        names = {process.pid: process.name for process in self.scene.processes}
+        taken = {e.dead: e.at for e in self.scene.events("worker.took_over")}
+        losses = {p.name: [taken[w] for w in p.workers if w in taken] for p in self.scene.processes}
+        wall = time.time() - time.monotonic()
+
+        def is_under_way(line: Line) -> bool:
+            began = started.get((names[line.pid], line.run, line.step, line.attempt))
+            return began is not None and any(began - 0.1 <= at <= line.at - wall for at in losses[names[line.pid]])
+
+        return frozenset(filter(is_under_way, self.scene.ledger))
 
     # -- what was seen ---------------------------------------------------------------
 
