@@ -164,7 +164,7 @@ class Connections:
             elif handle:
                 self._idle.append(handle)
             self._users -= 1
-            if not self._users:
+            if self._shut or self._closed:  # somebody waits for the last user
                 self._gate.notify_all()
 
     # -- closing -----------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import astuple, replace
@@ -161,7 +162,7 @@ def _as_kept(verb: StartRun, **state: Any) -> Any:
 
 def _insert(b: Batch, head: str, rows: Sequence[Row]) -> None:
     for chunk in _chunks(rows):
-        b.db.execute(f"{head} {_values(len(chunk[0]), len(chunk))}", [value for row in chunk for value in row])
+        b.db.execute(f"{head} {_values(len(chunk[0]), len(chunk))}", [*chain.from_iterable(chunk)])
 
 
 def _chunks(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:

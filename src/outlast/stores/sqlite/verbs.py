@@ -66,6 +66,7 @@ TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {
     Finish: finish_all,
 }
 
+JUST_WRITES = {Write}
 SURPRISES = (Surprise, *REFUSALS)
 
 
@@ -73,6 +74,8 @@ def apply(b: Batch, verbs: Sequence[Verb]) -> list[Answer]:
     """Apply the verbs inside the batch's transaction. Raises Surprise or a refusal unless the batch is careful."""
     if b.careful:
         return [_alone(b, verb) for verb in verbs]
+    if {*map(type, verbs)} == JUST_WRITES:  # most batches by far
+        return TOGETHER[Write](b, verbs)
     answers: dict[int, Answer] = {}
     for kinds, places in _neighbours(verbs):
         if not kinds:
@@ -99,7 +102,7 @@ def _neighbours(verbs: Sequence[Verb]) -> Iterator[tuple[tuple[type[Verb], ...],
                 at += 1
             yield (StartRun,), list(range(start, at))
             continue
-        while at < len(verbs) and isinstance(verb := verbs[at], Write | Finish) and verb.run not in ended:
+        while at < len(verbs) and isinstance(verb := verbs[at], (Write, Finish)) and verb.run not in ended:
             if type(verb) is Finish:
                 ended.add(verb.run)
             at += 1
