@@ -43,6 +43,8 @@ def start_child(execution: Execution, pending: Pending) -> None:
     def done(answer: Answer | StoreError) -> None:
         execution.steps.children -= 1
         if execution.closed:
+            if isinstance(answer, Started) and answer.created:  # its parent was given up here, and it was claimed
+                worker.claims.begin_started(answer.run, new=False)
             return
         if isinstance(answer, Started) and answer.run.parent == row.pk:
             if answer.run.status in ENDED:

@@ -14,7 +14,7 @@ from outlast.core.records import RunRow
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
-from outlast.stores.protocol import Answer, Claim, Claimed, Fenced, Loaded, Release, Stick
+from outlast.stores.protocol import Answer, Claim, Claimed, Done, Fenced, Loaded, Release, Stick
 
 if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
@@ -177,7 +177,10 @@ class Claims:
         """Leave a run that this worker owns stuck, and say why."""
         verb = Stick(worker=self._worker.id, run=row.pk, claim=row.claim, reason=Reason.UNDECODABLE, detail=why)
 
-        def done(_: Answer | StoreError) -> None:
+        def done(answer: Answer | StoreError) -> None:
+            if not isinstance(answer, Done):
+                self.reconcile_soon()  # it may still be ours, and nobody else sees to it
+                return
             self._worker.notices("run.stuck", run=row.id, reason=Reason.UNDECODABLE.value, detail=why)
             self._worker.look_at_ends()
 

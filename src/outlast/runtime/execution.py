@@ -45,7 +45,7 @@ class Execution:
         self.places = 0  # places among the steps in flight that it has taken
         self.queued = 0  # calls of it that wait for a place or for the lease
         self._received: set[int] = set()
-        self._consumes: tuple[int, ...] = ()  # the inbox row that the next record delivers
+        self._consumes: tuple[int, ...] = ()  # the inbox rows that the next records deliver
         self._gates: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._timer: asyncio.Handle | None = None
@@ -195,7 +195,7 @@ class Execution:
             return
         if item.kind is Kind.CANCEL and self.engine.outcome is not None:
             return  # its body has returned already: an event after that would be one that no replay can deliver
-        self._consumes = (item.id,)
+        self._consumes = (*self._consumes, item.id)
         if item.kind is Kind.CANCEL:
             by = (item.value or b"").decode("utf-8", "replace")
             self.engine.deliver(self.engine.event(Kind.CANCEL, self.worker.now(), key="", name="cancel", note=by))
@@ -220,7 +220,7 @@ class Execution:
                 else:
                     error = codec.decode_error(value)
             except OutlastError as refused:
-                self._consumes = ()
+                self._consumes = self._consumes[:-1]
                 self.stick(Reason.UNDECODABLE, f"the result of child {key}: {refused}")
                 return
         event = engine.event(
