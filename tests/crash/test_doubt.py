@@ -206,3 +206,23 @@ def test_of_a_thread_that_still_runs_it_is_never_believed(scene: Scene, then: st
         worker.kill()
     assert judge(scene) == []
     assert [line.pid for line in scene.effects("pay_late")] == [worker.pid]
+
+
+AFTER_CONFIRM = {"enter": "Write attempt", "leave": "Write step"}
+
+
+@pytest.mark.parametrize(
+    "second", ["confirm {pay}", "before {write} {pay}", "inside {write} {pay}", "after {write} {pay}"]
+)
+@pytest.mark.parametrize("first", ["enter", "leave"])
+def test_a_worker_that_dies_while_it_settles_a_doubt_is_followed_by_another(
+    scene: Scene, first: str, second: str
+) -> None:
+    pay = "main/pay#1 of gated-one"
+    scene.start(("gated", "one"))
+    scene.open_gate("one")
+    die_at(scene, f"{first} {pay}")
+    die_at(scene, second.format(pay=pay, write=AFTER_CONFIRM[first]))
+    scene.worker("heir")
+    assert judge(scene) == []
+    assert len(scene.effects("pay")) == 1

@@ -159,3 +159,15 @@ def test_a_lone_worker_that_was_frozen_takes_up_what_came_meanwhile(scene: Scene
     worker.signal(signal.SIGCONT)
     assert judge(scene, deadline_s=8.0) == []
     assert repeats(scene) == []
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_run_that_cannot_be_begun_is_stuck_in_the_end(scene: Scene, side: str) -> None:
+    """It is this worker's, and nobody else will see to it: a fault when it is to be marked is no end of the matter."""
+    scene.start(("letter", "one"), ("errand", "one"))
+    fault = {"at": f"{side} Stick letter-one", "do": "break"}
+    worker = scene.worker(ready=False, broken=["cannot_decode"], faults=[fault])
+    worker.wait("struck")
+    scene.until("both are over", lambda: over(scene))
+    assert scene.row("letter-one").reason == "undecodable"
+    assert "not imported" in scene.row("letter-one").detail

@@ -27,12 +27,12 @@ def test_a_storm_of_kills_loses_and_doubles_nothing(scene: Scene, record_propert
     storm = Storm(scene, seed=random.randrange(10**6))
     blow(scene, record_property, storm, runs=200, seconds=15.0)
     noticed = storm.noticed()
-    assert len(noticed) > 10
-    assert noticed[len(noticed) // 2] < 0.5
+    assert noticed
+    assert noticed[len(noticed) // 2] < 1.0
 
 
 @pytest.mark.soak
 def test_a_long_storm_of_kills_freezes_and_drains(scene: Scene, record_property: object) -> None:
     seconds = 60.0 * float(os.environ.get("OUTLAST_SOAK_MINUTES", "10")) / 3
-    storm = Storm(scene, seed=random.randrange(10**6), ways=("kill", "kill", "kill", "stop", "leave"))
+    storm = Storm(scene, seed=random.randrange(10**6), ways=("kill", "kill", "kill", "stop", "leave"), lease_s=1.0)
     blow(scene, record_property, storm, runs=int(10 * seconds), seconds=seconds)

@@ -93,6 +93,7 @@ async def put(what: str) -> str:
 
 def find_payment(key: str, what: str, cents: int) -> Happened | DidNotHappen | Unknown:
     """Look for a payment in the bank's books."""
+    point(f"confirm {_where()}")
     if any(line.key == key and line.effect == "once" for line in ledger.read(here.ledger)):
         return Happened(f"paid {cents} for {what}")
     return DidNotHappen()

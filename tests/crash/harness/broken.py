@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from outlast.core.errors import StoreUnavailable
-from outlast.core.records import Effect
-from outlast.runtime import watcher
+from outlast.core.errors import DecodingError, StoreUnavailable
+from outlast.core.records import Effect, RunRow
+from outlast.runtime import execution, watcher
 from outlast.runtime.doubt import Doubt
 from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import Alive
@@ -88,6 +88,18 @@ def doubt_cannot_read() -> None:
         return await believable(self)
 
     Doubt._believable = fail_first  # type: ignore[method-assign]
+
+
+def cannot_decode() -> None:
+    """(Not a guard: a fault.) The arguments of letters cannot be rebuilt here."""
+    engine_of = execution.engine_of
+
+    def refuse(worker: Worker, row: RunRow, *rest: Any) -> Any:
+        if row.workflow == "letter":
+            raise DecodingError("its class is not imported here")
+        return engine_of(worker, row, *rest)
+
+    execution.engine_of = refuse  # type: ignore[assignment]
 
 
 def lose_doubt() -> None:

@@ -20,7 +20,6 @@ from tests.crash.harness.verdict import decide
 from tests.crash.harness.worker import find
 
 MIX = ("errand", "letter", "chore", "errand", "vigil", "waiter")
-LEASE_S = 1.0
 PACE_S = 0.02
 
 
@@ -32,6 +31,7 @@ class Storm(msgspec.Struct):
     workers: int = 3
     every_s: float = 0.3
     ways: tuple[str, ...] = ("kill",)
+    lease_s: float = 2.0
     killed: dict[str, float] = {}  # worker id -> when
     done: Counter[str] = Counter()
     decided: int = 0
@@ -59,7 +59,7 @@ class Storm(msgspec.Struct):
             timer.join()
 
     def _hire(self) -> Process:
-        return self.scene.fork("worker", lease=LEASE_S, pace_s=PACE_S, reports=["step.started"])
+        return self.scene.fork("worker", lease=self.lease_s, pace_s=PACE_S, reports=["step.started"])
 
     def _start(self, app: App, number: int) -> None:
         workflow = MIX[number % len(MIX)]
@@ -79,7 +79,7 @@ class Storm(msgspec.Struct):
         if way == "stop":
             victim.signal(signal.SIGSTOP)
             # In a thread: it may have the write lock, and this one may be waiting for it.
-            self.wakers.append(threading.Timer(2.5 * LEASE_S, victim.signal, [signal.SIGCONT]))
+            self.wakers.append(threading.Timer(2.5 * self.lease_s, victim.signal, [signal.SIGCONT]))
             self.wakers[-1].start()
             return
         at = victim.signal(signal.SIGKILL if way == "kill" else signal.SIGTERM)
@@ -117,7 +117,7 @@ class Storm(msgspec.Struct):
         seen: dict[str, float] = {}
         for event in self.scene.events("worker.took_over"):
             seen.setdefault(event.dead, event.at)
-        return sorted(seen[worker] - at for worker, at in self.killed.items() if worker in seen)
+        return sorted(seen[worker] - at for worker, at in self.killed.items() if seen.get(worker, 0.0) > at)
 
     def table(self, seconds: float) -> str:
         """Return the figures, for people."""

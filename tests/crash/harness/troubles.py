@@ -11,6 +11,7 @@ import time
 import apsw
 
 from outlast import Retry, StepTimeout, step, workflow
+from outlast.sync import sleep
 from tests.crash.harness import agent
 from tests.crash.harness.agent import _do, put, think
 from tests.crash.harness.points import gate
@@ -114,6 +115,24 @@ async def queue_up(what: str) -> list[str]:
 async def late_payment(what: str) -> list[str]:
     """A payment in a thread, beside something else."""
     return await asyncio.gather(pay_late.call(what, 3), agent.pass_gate(what))
+
+
+@workflow
+def two_children(what: str) -> list[str]:
+    """A sync workflow whose children may end at the same moment."""
+    calls = [agent.parcel.call(f"{what}{n}") for n in range(6)]
+    said = [call.result() for call in calls]
+    sleep(0.5)
+    return said
+
+
+@workflow
+async def cleaner(what: str) -> list[str]:
+    """Clean up with a step when cancelled."""
+    try:
+        return [await agent.pass_gate(what)]
+    finally:
+        await put("cleaned up")
 
 
 @workflow
