@@ -7,6 +7,7 @@ Nothing of it reaches the journal, and a system that is told the fence (`pay` is
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
@@ -27,10 +28,10 @@ def journals(scene: Scene) -> list[object]:
     return [(row, scene.store.records(row.pk)) for row in scene.rows()]
 
 
-def freeze_at(make_scene: MakeScene, point: str, **config: Any) -> list[str]:
+def freeze_at(make_scene: MakeScene, point: str, runs: Sequence[Any] = RUNS, **config: Any) -> list[str]:
     """Freeze a worker at a point, let another take its lease and finish its runs, and wake it; return what is wrong."""
     scene = make_scene(**config)
-    scene.start(*RUNS)
+    scene.start(*runs)
     stop = {"at": point, "do": "stop"}
     frozen = scene.worker("frozen", ready=False, lease=LEASE_S, faults=[stop], reports=["step.started"])
     try:

@@ -41,6 +41,7 @@ class Config(msgspec.Struct, kw_only=True):
     weaken: list[str] = []  # steps that are `pure` in the code of this process
     unknown: list[str] = []  # workflows that the code of this process does not have
     pace_s: float = 0.0
+    rebooted: bool = False  # the machine has started anew since the others began
     skew_s: float = 0.0  # how far its wall clock is ahead
     settings: dict[str, Any] = {}  # more arguments of App
     faults: list[Fault] = []
@@ -69,6 +70,10 @@ def run(config: Config) -> None:
         getattr(agent, name).settings = Settings(effect=Effect.PURE)
     for name in config.unknown:
         del registry._known[name]
+    if config.rebooted:
+        boot = SystemClock.boot
+        SystemClock.boot_id = lambda _: "another start"  # type: ignore[method-assign]
+        SystemClock.boot = lambda self: boot(self) % 1000  # type: ignore[method-assign]
     if config.skew_s:
         SystemClock.wall = lambda _: time.time() + config.skew_s  # type: ignore[method-assign]
     for name in config.broken:
