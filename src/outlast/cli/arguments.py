@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from outlast.core.definitions import Definition
 from outlast.core.errors import WrongUse
+from outlast.core.functions import Definition
 
 
 def json_value(text: str, what: str) -> Any:

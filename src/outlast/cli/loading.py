@@ -11,8 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from outlast.core.definitions import Definition, Step, Workflow
+from outlast.core.definitions import Step, Workflow
 from outlast.core.errors import WrongUse
+from outlast.core.functions import Definition
 from outlast.runtime import registry
 
 

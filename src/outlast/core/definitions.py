@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import functools
-import inspect
-import math
-import sys
 import warnings
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
@@ -20,6 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import LostRun, WrongUse
+from outlast.core.functions import Definition
 from outlast.core.identity import check_run_id, here
 from outlast.core.records import Effect
 from outlast.core.settings import Settings
@@ -28,99 +25,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S", bound="Step[..., Any]")
-
-
-class Definition(Generic[P, R]):
-    """What steps and workflows have in common: a function with a name, and the face of that function."""
-
-    noun = "definition"
-
-    def __init__(self, fn: Callable[P, Any], name: str | None) -> None:
-        if not callable(fn):
-            raise WrongUse(f"@outlast.{self.noun} decorates a function, not {fn!r}")
-        self.fn = fn
-        self.name: str = name or _plain_name(fn)
-        if not self.name or any(c in self.name for c in "/#.[]!%:") or not self.name.isprintable():
-            raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % : may be in it")
-        self.is_async = is_async(fn)
-        functools.update_wrapper(self, fn, updated=())  # type: ignore[arg-type]
-        # Frameworks ask inspect and asyncio whether to await. Both look at the code's flags of anything
-        # that has a function's attributes (Python 3.11 knows no other way), and at these marks.
-        if self.is_async:
-            code = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
-            self.__code__ = code
-            self.__defaults__ = getattr(fn, "__defaults__", None)
-            self.__kwdefaults__ = getattr(fn, "__kwdefaults__", None)
-            self._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
-            if hasattr(inspect, "markcoroutinefunction"):
-                inspect.markcoroutinefunction(self)
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Bind like a function, so that a method can be decorated."""
-        if instance is None:
-            return self
-        bound = copy.copy(self)
-        bound.fn = functools.partial(self.fn, instance)
-        return bound
-
-    def __repr__(self) -> str:
-        return f"<{self.noun} {self.name}>"
-
-    @functools.cached_property
-    def definition(self) -> str:
-        """Where the function stands, `module:qualname`; a script run by itself counts as the module of its file's
-        name.
-        """
-        fn = inspect.unwrap(self.fn)
-        module = getattr(fn, "__module__", "") or ""
-        if module == "__main__":
-            main = sys.modules["__main__"]
-            spec = getattr(main, "__spec__", None)
-            file = getattr(main, "__file__", None) or ""
-            module = spec.name if spec is not None else file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
-        return f"{module}:{getattr(fn, '__qualname__', self.name)}"
-
-    @functools.cached_property
-    def returns(self) -> Any:
-        """The return annotation, for decoding; Any where there is none or it cannot be evaluated."""
-        return _hints(self.fn).get("return", Any)
-
-    @functools.cached_property
-    def input_type(self) -> Any:
-        """A type that holds all parameters' annotations, for finding classes when arguments are decoded."""
-        hints = tuple(hint for name, hint in _hints(self.fn).items() if name != "return")
-        return tuple[hints] if hints else Any  # type: ignore[valid-type]
-
-    def check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raise TypeError, as the call of the function would, when it does not take these arguments."""
-        fewest, most = self._positional
-        if not kwargs and fewest <= len(args) <= most:
-            return
-        if self.signature is not None:
-            try:
-                self.signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{self.name}(): {error}") from None
-
-    @functools.cached_property
-    def _positional(self) -> tuple[float, float]:
-        """How many positional arguments suffice at least and at most: a quick look for the usual call."""
-        fewest, most = 0, 0
-        for parameter in self.signature.parameters.values() if self.signature is not None else ():
-            required = parameter.default is parameter.empty
-            match parameter.kind:
-                case parameter.POSITIONAL_ONLY | parameter.POSITIONAL_OR_KEYWORD:
-                    fewest, most = fewest + required, most + 1
-                case parameter.KEYWORD_ONLY if required:
-                    return (math.inf, 0)
-        return fewest, most
-
-    @functools.cached_property
-    def signature(self) -> inspect.Signature | None:
-        try:
-            return inspect.signature(self.fn)
-        except (TypeError, ValueError):
-            return None
 
 
 class Step(Definition[P, R]):
@@ -376,27 +280,3 @@ def _with_settings(definition: S, changes: dict[str, Any]) -> S:
 
 def _in_run_loop() -> bool:
     return getattr(events._get_running_loop(), "_outlast_run_loop", False)
-
-
-def is_async(fn: Any) -> bool:
-    """Tell whether calling this gives something to await."""
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    called = getattr(type(fn), "__call__", None)  # noqa: B004 - a callable object may be async, too
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(called)
-
-
-def _plain_name(fn: Any) -> str:
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    name = getattr(fn, "__name__", None) or type(fn).__name__
-    return "lambda" if name == "<lambda>" else str(name)
-
-
-def _hints(fn: Any) -> dict[str, Any]:
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    try:
-        return inspect.get_annotations(fn, eval_str=True)
-    except Exception:  # noqa: BLE001 - an annotation may be anything; it only helps decoding
-        return {}

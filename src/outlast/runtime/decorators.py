@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow, is_async
+from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow
+from outlast.core.functions import is_async
 from outlast.core.retry import Retry
 from outlast.core.settings import SETTLE_S, Settings
 from outlast.runtime.registry import register

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outlast.codec.conversion import from_json
-from outlast.core.definitions import is_async
 from outlast.core.effects import InStep
 from outlast.core.errors import InDoubt, OutlastError, StoreError
+from outlast.core.functions import is_async
 from outlast.core.identity import derive, here
 from outlast.core.pending import Pending
 from outlast.core.records import Record, WorkerState

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.body import AsyncBody
-from outlast.core.definitions import Definition, Step
+from outlast.core.definitions import Step
 from outlast.core.engine import Engine
 from outlast.core.errors import DecodingError, OutlastError
+from outlast.core.functions import Definition
 from outlast.core.records import Record, RunRow
 from outlast.runtime.threads import ThreadBody
 

@@ -23,7 +23,7 @@ from outlast.runtime.steps import Steps
 from outlast.stores.protocol import Answer, Done, Finish, Kept, Park, Release, Stick, Write
 
 if TYPE_CHECKING:
-    from outlast.core.definitions import Definition
+    from outlast.core.functions import Definition
     from outlast.runtime.worker import Worker
 
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
-from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow, is_async
+from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import LostRun, WrongUse
+from outlast.core.functions import is_async
 from outlast.core.identity import check_run_id, here
 from outlast.core.settings import Settings
 from outlast.runtime.clock import SystemClock

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.core.definitions import Definition, Step
+from outlast.core.definitions import Step
 from outlast.core.errors import WrongUse
+from outlast.core.functions import Definition
 from outlast.core.records import RunRow
 
 STEP_PREFIX = "step:"

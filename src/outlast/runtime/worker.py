@@ -114,6 +114,27 @@ class Worker:
         await self._register()
 
     async def _register(self) -> None:
+        while True:
+            lease = Lease(self.store, self._lease_s)
+            answer = await self.writer.ask(Register(worker=self._new_row(), lease_s=self._lease_s))
+            if isinstance(answer, Beaten):
+                break
+            if not isinstance(answer, Fenced):
+                raise StoreError(f"this process could not become a worker: {answer}")
+            if self._lock is not None:  # the answer took so long that this worker has been replaced: once more
+                self._lock.release()
+        if self.draining:  # it was asked to leave meanwhile
+            self.writer.submit(Leave(worker=self.id), lambda _: None)
+            return
+        lease.until = answer.lease_until
+        self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
+        self.notices("worker.started", worker=self.id)
+        self._watcher = self._make_watcher(self.store, self.clock, _Told(self), self.id, registry.names, self._lease_s)
+        self._watcher.start()
+        self.claims.look()
+
+    def _new_row(self) -> WorkerRow:
+        """Take a new name, and a lock under it."""
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
         row = WorkerRow(
             id=self.id,
@@ -126,16 +147,7 @@ class Worker:
         if self._lock_folder is not None:
             self._lock = LockFile(self._lock_folder, self.id)
             row.lock_path, row.lock_inode = str(self._lock.path), self._lock.inode
-        lease = Lease(self.store, self._lease_s)
-        answer = await self.writer.ask(Register(worker=row, lease_s=self._lease_s))
-        if not isinstance(answer, Beaten):
-            raise StoreError(f"this process could not become a worker: {answer}")
-        lease.until = answer.lease_until
-        self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
-        self.notices("worker.started", worker=self.id)
-        self._watcher = self._make_watcher(self.store, self.clock, _Told(self), self.id, registry.names, self._lease_s)
-        self._watcher.start()
-        self.claims.look()
+        return row
 
     async def drain(self, grace: float) -> None:
         """Claim nothing more, hand every run back:
