@@ -45,7 +45,8 @@ class Connections:
         _refuse_inherited(self.file)
         self._pid = os.getpid()
         self._closed = False
-        self._gate = threading.Condition()  # guards what follows, is never held for long, and is held during a fork
+        self._lock = threading.RLock()  # guards what follows, is never held for long, and is held during a fork
+        self._gate = threading.Condition(self._lock)
         self._shut = False  # nobody may begin to use a connection: the process is about to fork
         self._users = 1  # this thread, which opens the file
         self._idle: deque[Handle] = deque()
@@ -150,7 +151,7 @@ class Connections:
     def _enter(self) -> None:
         if os.getpid() != self._pid:  # before the gate: a lock that was inherited may be held for ever
             raise inherited(self.file.path, self._pid)
-        with self._gate:
+        with self._lock:
             while self._shut:
                 self._gate.wait()
             if self._closed:
@@ -158,7 +159,7 @@ class Connections:
             self._users += 1
 
     def _leave(self, handle: Handle | None = None) -> None:
-        with self._gate:
+        with self._lock:
             if handle and (self._closed or len(self._idle) >= IDLE_READERS):
                 handle.db.close(True)
             elif handle:
@@ -173,7 +174,7 @@ class Connections:
         """Let nobody begin to use a connection any more, wait for those who do, and close all."""
         if os.getpid() != self._pid:
             return
-        with self._gate:
+        with self._lock:
             if not self._closed:
                 self._closed = True
                 self._gate.wait_for(lambda: not self._users)
@@ -189,7 +190,7 @@ class Connections:
 
     def before_fork(self) -> None:
         """Close everything and hold the gate until `after_fork`. Gives up on users that take too long."""
-        self._gate.acquire()
+        self._lock.acquire()
         self._shut = True
         if not self._closed and self._gate.wait_for(lambda: not self._users, FORK_PATIENCE_S):
             for handle in (self._writer, self._watcher, *self._idle):
@@ -204,7 +205,7 @@ class Connections:
             self._pid = os.getpid()
         self._shut = False
         self._gate.notify_all()
-        self._gate.release()
+        self._lock.release()
         return clean
 
 

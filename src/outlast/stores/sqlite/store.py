@@ -31,7 +31,7 @@ class SqliteStore:
     everything but `transact` works.
     """
 
-    def __init__(self, path: str, clock: Clock, read_only: bool = False, *, busy_s: float = 60.0) -> None:
+    def __init__(self, path: str, clock: Clock, read_only: bool = False, *, busy_s: float = 10.0) -> None:
         self._clock = clock
         self._connections = Connections(path, read_only=read_only, busy_s=busy_s)
         self._fences = Fences()
