@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as ThreadFuture
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +18,21 @@ from outlast.core.identity import here
 from outlast.core.pending import Pending
 
 Report = Callable[["Attempt", Any, BaseException | None], None]
+
+_in_threads: Counter[str] = Counter()  # idempotency keys of attempts whose function runs in a thread of this process
+_in_threads_lock = threading.Lock()
+
+
+def runs_in_a_thread(idempotency_key: str) -> bool:
+    """Tell whether a thread of this process still executes an attempt of this step, whatever became of its App."""
+    return _in_threads[idempotency_key] > 0
+
+
+def _count_thread(idempotency_key: str, change: int) -> None:
+    with _in_threads_lock:
+        _in_threads[idempotency_key] += change
+        if not _in_threads[idempotency_key]:
+            del _in_threads[idempotency_key]
 
 
 class NotBegun(Exception):
@@ -84,8 +102,9 @@ class Attempt:
             self._task = loop.create_task(self._run(), name=self.place.step_id, context=context)
             self._task.add_done_callback(self._task_done)
             return
+        _count_thread(self.place.idempotency_key, +1)
         self._thread = pool.submit(context.run, self._call, loop)
-        self._thread.add_done_callback(lambda done: loop.call_soon_threadsafe(self._thread_done, done))
+        self._thread.add_done_callback(lambda done: self._tell_loop(loop, done))
 
     def abandon(self) -> None:
         """Cancel it; what it still does or returns no longer matters to anyone."""
@@ -136,6 +155,12 @@ class Attempt:
             loop.call_soon_threadsafe(self._start_timer, loop, left)
         return self.pending.call.definition.fn(*self._args, **self._kwargs)
 
+    def _tell_loop(self, loop: asyncio.AbstractEventLoop, done: ThreadFuture[Any]) -> None:
+        """Called in the thread, or where it was cancelled before it began."""
+        _count_thread(self.place.idempotency_key, -1)
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits for it any more
+            loop.call_soon_threadsafe(self._thread_done, done)
+
     def _start_timer(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         if not self.quiet:
             self._timer = loop.call_later(seconds, self._thread_timeout)
@@ -163,7 +188,7 @@ class Attempt:
     def _check_leave(self) -> float | None:
         """Look once more, as late as can be, whether the function may be called; return the seconds it may take."""
         left = self._time_left()
-        if self.place.beat == -1.0 or not self._may_begin() or (left is not None and left <= 0):
+        if self.place.given_up or not self._may_begin() or (left is not None and left <= 0):
             raise NotBegun
         return left
 

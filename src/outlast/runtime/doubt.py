@@ -26,9 +26,9 @@ from outlast.core.pending import Pending
 from outlast.core.records import Record, WorkerState
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.core.transitions import Reason
+from outlast.runtime.attempts import runs_in_a_thread
 
 if TYPE_CHECKING:
-    from outlast.runtime.attempts import Attempt
     from outlast.runtime.execution import Execution
     from outlast.runtime.steps import Steps
 
@@ -48,7 +48,6 @@ class Doubt:
         pending: Pending,
         *,
         recovered: bool = False,
-        attempt: Attempt | None = None,
         error: BaseException | None = None,
     ) -> None:
         assert pending.intent is not None
@@ -58,13 +57,20 @@ class Doubt:
         self.intent: Record = pending.intent
         self.recovered = recovered  # found in the journal, after a takeover or a rest
         self.asking = False
+        self.restless = False  # waits for what a rest would forget
         self.due: float | None = None  # when to look again
         self.says = ""
-        self._attempt = attempt
-        self._error = error
         self._tries = 0
         self._task: asyncio.Task[None] | None = None
         worker = execution.worker
+        self._token = derive(execution.row.incarnation, "step", pending.key)
+        self._name = (self._token, self.intent.attempt)
+        self._ran = False  # when last looked at, its thread still ran here
+        if not recovered:
+            worker.code_ended[self._name] = (worker.now(), error)
+        elif self._name in worker.code_ended:  # here, before the run took a rest
+            error = worker.code_ended[self._name][1]
+        self._error = error
         why = (
             "its worker ended before its outcome was recorded"
             if error is None
@@ -75,8 +81,6 @@ class Doubt:
                 "step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why
             )
         self._why = why
-        self._ran = False  # when last looked at, its thread still ran here
-        self._ended = None if recovered else worker.now()
         if pending.resolution is not None:
             execution.worker.loop.call_soon(execution.calmly, self._decided)
             self.asking = True
@@ -115,7 +119,7 @@ class Doubt:
                 self._tries += 1
                 self._why = f"{self._why}; its confirm failed with {type(error).__name__}: {error}"
                 if self._tries < CONFIRM_TRIES:
-                    self._again(now + LOOK_AGAIN_S * 2**self._tries, "confirm to answer")
+                    self._again(now + LOOK_AGAIN_S * 2**self._tries, "confirm to answer", restless=True)
                     return
             if isinstance(verdict, DidNotHappen) and (believable is None or now < believable):
                 if believable is None:
@@ -135,7 +139,7 @@ class Doubt:
         confirm = pending.call.settings.confirm
         assert confirm is not None
         args, kwargs = pending.arguments()
-        key = derive(row.incarnation, "step", pending.key)
+        key = self._token
         here.set(InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, key, row.claim))
         if is_async(confirm):
             return await confirm(key, *args, **kwargs)
@@ -147,13 +151,13 @@ class Doubt:
         settle = self.pending.call.settings.settle
         settling = f"{settle:g} s to pass since the attempt could last send anything"
         worker = self.execution.worker
-        if worker.still_runs(self.pending.key, self.execution.row.pk):
+        if runs_in_a_thread(self._token):
             self._ran = True
             return None, "the thread of the attempt to end"
         if self._ran:
-            self._ran, self._ended = False, worker.now()
-        if self._attempt is not None or self._ended is not None:
-            return (self._ended or 0.0) + settle, settling
+            self._ran, worker.code_ended[self._name] = False, (worker.now(), self._error)
+        if self._name in worker.code_ended:
+            return worker.code_ended[self._name][0] + settle, settling
         rows = await worker.read(worker.store.workers)
         row = next((r for r in rows if r.id == self.intent.worker), None)
         deadline = self.intent.due or 0.0
@@ -165,10 +169,10 @@ class Doubt:
             return max(row.left or 0.0, deadline) + settle, settling
         return deadline + settle, f"the attempt's deadline on worker {row.id}, and {settle:g} s"
 
-    def _again(self, when: float, waits_for: str, *, only_here: bool = False) -> None:
+    def _again(self, when: float, waits_for: str, *, only_here: bool = False, restless: bool = False) -> None:
         """Look again later; the run may rest until then, or be handed over, unless only this process can tell."""
         execution = self.execution
-        self.asking = only_here
+        self.asking, self.restless = only_here, restless
         self.due = max(when, execution.worker.now() + 0.01)
         self.says = f"step {self.pending.key} (attempt {self.intent.attempt} in doubt): {waits_for}"
         execution.worker.at(self.due, self._look_when_due)
@@ -189,6 +193,7 @@ class Doubt:
     def _settle(self, verdict: Happened | DidNotHappen | Unknown) -> None:
         execution, pending, intent = self.execution, self.pending, self.intent
         self.asking = False
+        execution.worker.code_ended.pop(self._name, None)
         if isinstance(verdict, Unknown):
             run = execution.row.id
             execution.stick(
@@ -219,6 +224,7 @@ class Doubt:
         resolution, execution, pending = self.pending.resolution, self.execution, self.pending
         assert resolution is not None
         self.asking = False
+        execution.worker.code_ended.pop(self._name, None)
         self.steps.doubts.pop(pending.key, None)
         if resolution.note == "happened":
             self._happened(lambda: self._value_decided(resolution), "decided: happened")

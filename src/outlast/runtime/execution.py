@@ -264,7 +264,7 @@ class Execution:
             self._do_stick(*self.stuck)
         elif self.releasing:
             self._leave(Release(worker=self.worker.id, run=self.row.pk, claim=self.row.claim), "run.released")
-        elif self.engine.live and self.engine.outcome is None:
+        elif self.engine.live and self.engine.outcome is None and not self.steps.restless():
             due, _ = self.next_due()
             if due is None or due - self.worker.now() > self.worker.park_after:
                 self._rest = self.worker.loop.call_later(self.worker.park_after, self._park)

@@ -54,6 +54,10 @@ class Steps:
         """Whether the run cannot end yet: what still runs belongs in its journal."""
         return bool(self.doubts or self.children) or any(attempt.holds_up for attempt in self.attempts.values())
 
+    def restless(self) -> bool:
+        """Whether something is waited for that a rest would forget."""
+        return any(doubt.restless for doubt in self.doubts.values())
+
     def hold_back_timers(self) -> bool:
         """After a takeover an attempt in doubt is settled before any timer fires."""
         return any(doubt.recovered for doubt in self.doubts.values())
@@ -255,7 +259,7 @@ class Steps:
             self.failed(pending, attempt.number, attempt.started, error, delay, "")
             return True
         if once:
-            self.doubts[pending.key] = Doubt(self, self._run, pending, attempt=attempt, error=error)
+            self.doubts[pending.key] = Doubt(self, self._run, pending, error=error)
         return once
 
     def failed(

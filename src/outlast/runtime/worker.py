@@ -89,6 +89,7 @@ class Worker:
         self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="outlast-step")
         self.executions: dict[int, Execution] = {}
         self.in_threads: set[Attempt] = set()  # those whose function may still run, whatever became of their runs
+        self.code_ended: dict[tuple[str, int], tuple[float, BaseException | None]] = {}  # see Doubt
         self.id = ""
         self.draining = False
         self.clock = clock
@@ -291,10 +292,6 @@ class Worker:
         if not execution.closed:
             self.forget(execution)
             self.claims.cannot_run(execution.row, why)
-
-    def still_runs(self, key: str, run: int) -> bool:
-        """Tell whether an attempt of this step is under way here, in a thread that outlived its execution."""
-        return any(a.pending.key == key and a.pending.engine.row.pk == run for a in self.in_threads)
 
     def look_at_ends(self) -> None:
         """A run ended or got stuck: those who wait for it look again."""
