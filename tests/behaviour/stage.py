@@ -136,6 +136,15 @@ async def reaches(run: Run[Any], status: str) -> None:
     await eventually(there)
 
 
+async def has_recorded(run: Run[Any], kind: str) -> None:
+    """Wait until something of this kind (`cancel`, `timer`, `step`...) stands in the run's journal."""
+
+    async def there() -> bool:
+        return any(s.kind == kind for s in await run.steps())
+
+    await eventually(there)
+
+
 async def failure(run: Run[Any]) -> BaseException:
     """Return the error that a run ends with."""
     try:

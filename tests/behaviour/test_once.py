@@ -1,0 +1,455 @@
+"""A step that must happen at most once: its intent is committed first, an uncertain end is never repeated by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast import DidNotHappen, Happened, Retry, RunCancelled, StepTimeout, step, workflow
+from tests.behaviour.stage import Door, Ears, OpenApp, Restart, failure, has_recorded, reaches, stuck
+
+sent: list[Any] = []
+
+
+class CardDeclined(Exception):
+    pass
+
+
+class ConnectError(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent() -> None:
+    sent.clear()
+
+
+def paying(pay: Any) -> Any:
+    @workflow
+    async def flow(cents: int = 5) -> Any:
+        return await pay.call(cents)
+
+    return flow
+
+
+# -- certain outcomes -------------------------------------------------------------------------
+
+
+async def test_its_intent_is_committed_before_it_runs(open_app: OpenApp) -> None:
+    async with open_app(worker=False) as client:
+
+        @step(effect="once")
+        async def pay(cents: int) -> str:
+            seen = await (await client.get("one")).steps()
+            sent.append([(s.id, s.state, s.attempts, s.effect) for s in seen])
+            return "receipt"
+
+        async with open_app() as app:
+            run = await app.start(paying(pay)(), id="one")
+            assert await run.result() == "receipt"
+            assert [(s.id, s.state) for s in await run.steps()] == [("main/pay#1", "done")]
+    assert sent == [[("main/pay#1", "in_doubt", 1, "once")]]
+
+
+async def test_a_blocking_once_step_works_alike(open_app: OpenApp) -> None:
+    @step(effect="once")
+    def pay(cents: int) -> str:
+        sent.append(threading.current_thread().name)
+        return "receipt"
+
+    async with open_app() as app:
+        assert await (await app.start(paying(pay)())).result() == "receipt"
+    assert len(sent) == 1
+    assert sent[0].startswith("outlast-step")
+
+
+async def test_its_result_is_never_made_again(restart: Restart) -> None:
+    @step(effect="once")
+    async def pay(cents: int) -> int:
+        sent.append(cents)
+        return len(sent)
+
+    @workflow
+    async def flow() -> int:
+        receipt = await pay(5)
+        await restart.point()
+        return receipt
+
+    assert await restart.result(flow()) == 1
+    assert sent == [5]
+
+
+async def test_a_definite_error_is_an_answer(open_app: OpenApp) -> None:
+    @step(effect="once", definite=CardDeclined, retry=Retry(attempts=3, initial=0, on=ConnectError))
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        raise CardDeclined("funds")
+
+    async with open_app() as app:
+        run = await app.start(paying(pay)())
+        assert isinstance(await failure(run), CardDeclined)
+        assert (await run.steps())[0].state == "failed"
+    assert sent == [5]
+
+
+async def test_an_error_that_proves_nothing_happened_is_tried_again_with_the_same_key(open_app: OpenApp) -> None:
+    @step(effect="once", retry=Retry(attempts=3, initial=0, on=ConnectError))
+    async def pay(cents: int) -> str:
+        sent.append(outlast.idempotency_key())
+        if len(sent) < 3:
+            raise ConnectError
+        return "receipt"
+
+    async with open_app() as app:
+        assert await (await app.start(paying(pay)())).result() == "receipt"
+    assert len(sent) == 3
+    assert len(set(sent)) == 1
+
+
+async def test_when_its_attempts_are_used_up_the_last_error_is_its_outcome(open_app: OpenApp) -> None:
+    @step(effect="once", retry=Retry(attempts=2, initial=0, on=ConnectError))
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        raise ConnectError
+
+    async with open_app() as app:
+        run = await app.start(paying(pay)())
+        assert isinstance(await failure(run), ConnectError)
+        assert await run.status() == "failed"
+    assert len(sent) == 2
+
+
+async def test_a_subclass_of_a_definite_error_is_definite(open_app: OpenApp) -> None:
+    class Insufficient(CardDeclined):
+        pass
+
+    @step(effect="once", definite=(CardDeclined, KeyError))
+    async def pay(cents: int) -> None:
+        raise Insufficient
+
+    async with open_app() as app:
+        run = await app.start(paying(pay)())
+        await failure(run)
+        assert await run.status() == "failed"
+
+
+# -- uncertain outcomes ------------------------------------------------------------------------
+
+
+async def test_any_other_error_leaves_it_in_doubt_and_the_run_stuck(open_app: OpenApp, ears: Ears) -> None:
+    @step(effect="once", definite=CardDeclined, retry=Retry(attempts=5, initial=0, on=ConnectError))
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        raise TimeoutError("read timed out")
+
+    async with open_app(on_event=ears) as app:
+        run = await app.start(paying(pay)(), id="one")
+        info = await stuck(run)
+        assert (info.status, info.reason) == ("stuck", "in_doubt")
+        assert (
+            "step main/pay#1 of run one: attempt 1 is in doubt (it ended with TimeoutError: read timed out)"
+            in info.detail
+        )
+        assert "outlast resolve one 'main/pay#1' --attempt 1 --happened JSON | --did-not-happen | --fail" in info.detail
+        assert [(s.id, s.state, s.attempts) for s in await run.steps()] == [("main/pay#1", "in_doubt", 1)]
+        (notice,) = ears.heard("step.in_doubt")
+        assert notice.data["run"] == "one"
+        assert notice.data["step"] == "main/pay#1"
+        assert notice.data["attempt"] == 1
+    assert sent == [5]
+    async with open_app() as app:
+        assert await (await app.get("one")).status() == "stuck"  # and stays so
+    assert sent == [5]
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), asyncio.CancelledError(), outlast.WrongUse("x"), GeneratorExit()])
+async def test_no_error_is_taken_for_a_no_by_accident(open_app: OpenApp, error: BaseException) -> None:
+    @step(effect="once")
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        raise error
+
+    async with open_app() as app:
+        assert (await stuck(await app.start(paying(pay)()))).reason == "in_doubt"
+    assert sent == [5]
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["async", "thread"])
+async def test_a_timeout_leaves_it_in_doubt(open_app: OpenApp, blocking: bool) -> None:
+    door = Door()
+
+    @step(effect="once", timeout=0.02)
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        await door.passed()
+
+    @step(effect="once", timeout=0.02, name="pay")
+    def pay_blocking(cents: int) -> None:
+        sent.append(cents)
+        door.pass_in_thread()
+
+    async with open_app() as app:
+        info = await stuck(await app.start(paying(pay_blocking if blocking else pay)()))
+        assert info.reason == "in_doubt"
+        assert StepTimeout.__name__ in info.detail
+        door.open()
+    assert sent == [5]
+
+
+async def test_a_retry_that_lists_the_timeout_takes_it_for_a_no(open_app: OpenApp) -> None:
+    """The user's word: Retry(on=...) lists what proves that nothing happened."""
+
+    @step(effect="once", timeout=0.02, retry=Retry(attempts=2, initial=0, on=StepTimeout))
+    async def pay(cents: int) -> str:
+        sent.append(cents)
+        if len(sent) == 1:
+            await asyncio.sleep(3600)
+        return "receipt"
+
+    async with open_app() as app:
+        assert await (await app.start(paying(pay)())).result() == "receipt"
+
+
+async def test_an_attempt_cut_off_by_a_restart_is_in_doubt(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step(effect="once")
+    async def pay(cents: int) -> str:
+        sent.append(cents)
+        await door.passed()
+        return "receipt"
+
+    async with open_app() as app:
+        await app.start(paying(pay)(), id="one")
+        await door.reached()
+    door.open()
+    async with open_app() as app:
+        info = await stuck(await app.get("one"))
+        assert "its worker ended before its outcome was recorded" in info.detail
+    assert sent == [5]
+
+
+async def test_a_deploy_that_weakens_the_effect_does_not_weaken_an_open_attempt(open_app: OpenApp) -> None:
+    door = Door()
+
+    def deploy(effect: Any) -> Any:
+        @step(effect=effect)
+        async def pay(cents: int) -> str:
+            sent.append(cents)
+            await door.passed()
+            return "receipt"
+
+        @workflow
+        async def flow() -> str:
+            return await pay(5)
+
+        return flow
+
+    async with open_app() as app:
+        await app.start(deploy("once")(), id="one")
+        await door.reached()
+    door.open()
+    deploy("idempotent")
+    async with open_app() as app:
+        assert (await stuck(await app.get("one"))).reason == "in_doubt"
+    assert sent == [5]
+
+
+async def test_other_steps_go_to_their_ends_before_the_run_is_stuck(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step(effect="once")
+    async def pay(cents: int) -> None:
+        raise TimeoutError
+
+    @step
+    async def beside() -> str:
+        await door.passed()
+        return "done"
+
+    @workflow
+    async def flow() -> None:
+        await asyncio.gather(pay(5), beside())
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await door.reached()
+        assert await run.status() == "running"
+        door.open()
+        await stuck(run)
+        assert {s.name: s.state for s in await run.steps()} == {"pay": "in_doubt", "beside": "done"}
+
+
+# -- cancellation waits for the outcome ------------------------------------------------------------
+
+
+async def test_a_cancellation_waits_for_an_attempt_in_flight_and_its_outcome_is_recorded(open_app: OpenApp) -> None:
+    door, cleaned = Door(), []
+
+    @step(effect="once")
+    async def pay(cents: int) -> str:
+        await door.passed()
+        sent.append(cents)
+        return "receipt"
+
+    @workflow
+    async def flow() -> str:
+        try:
+            return await pay(5)
+        except asyncio.CancelledError:
+            cleaned.append("cancelled")
+            raise
+
+    async with open_app() as app:
+        run = await app.start(flow(), id="one")
+        await door.reached()
+        await run.cancel()
+        await has_recorded(run, "cancel")
+        assert await run.status() == "running"
+        assert cleaned == []
+        door.open()
+        assert isinstance(await failure(run), RunCancelled)
+        (record,) = [s for s in await run.steps() if s.name == "pay"]
+        assert (record.state, record.value) == ("done", "receipt")
+    assert (sent, cleaned) == ([5], ["cancelled"])
+
+
+async def test_a_cancellation_that_waited_is_delivered_after_a_doubt_is_decided(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step(effect="once")
+    async def pay(cents: int) -> str:
+        sent.append(cents)
+        await door.passed()
+        raise TimeoutError
+
+    @step
+    async def after() -> None:
+        sent.append("after")
+
+    @workflow
+    async def flow() -> None:
+        await pay(5)
+        await after()
+
+    async with open_app() as app:
+        run = await app.start(flow(), id="one")
+        await door.reached()
+        await run.cancel()
+        await has_recorded(run, "cancel")
+        door.open()
+        assert (await stuck(run)).reason == "in_doubt"
+        await app.resolve("one", "pay", Happened("receipt"))
+        assert isinstance(await failure(run), RunCancelled)
+    assert sent == [5]
+
+
+async def test_a_cancellation_that_waited_stops_a_retry(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step(effect="once", retry=Retry(attempts=3, initial=0, on=ConnectError))
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        await door.passed()
+        raise ConnectError
+
+    async with open_app() as app:
+        run = await app.start(paying(pay)(), id="one")
+        await door.reached()
+        await run.cancel()
+        await has_recorded(run, "cancel")
+        door.open()
+        assert isinstance(await failure(run), RunCancelled)
+    assert sent == [5]
+
+
+async def test_a_timeout_in_the_body_waits_for_the_outcome_too(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step(effect="once")
+    async def pay(cents: int) -> str:
+        await door.passed()
+        sent.append(cents)
+        return "receipt"
+
+    @workflow
+    async def flow() -> str:
+        try:
+            async with asyncio.timeout(0.02):
+                return await pay(5)
+        except TimeoutError:
+            return "too late for me"
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await door.reached()
+        await has_recorded(run, "timer")
+        door.open()
+        assert await run.result() == "too late for me"
+        assert [s.state for s in await run.steps() if s.name == "pay"] == ["done"]
+    assert sent == [5]
+
+
+async def test_a_body_that_ends_waits_for_the_outcome_of_what_it_left_behind(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step(effect="once")
+    async def pay(cents: int) -> str:
+        await door.passed()
+        sent.append(cents)
+        return "receipt"
+
+    @step
+    async def started() -> None:
+        await door.reached()
+
+    @workflow
+    async def flow() -> str:
+        task = asyncio.create_task(pay(5))
+        await started()
+        return f"ended, {task.done()}"
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await door.reached()
+        await reaches(run, "running")
+        door.open()
+        assert await run.result() == "ended, False"
+        assert [s.value for s in await run.steps() if s.name == "pay"] == ["receipt"]
+    assert sent == [5]
+
+
+async def test_a_call_cancelled_before_its_intent_never_starts(open_app: OpenApp) -> None:
+    @step(effect="once")
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+
+    @workflow
+    async def flow() -> str:
+        task = asyncio.create_task(pay(5))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return "never"
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        assert await run.result() == "never"
+        assert await run.steps() == []
+    assert sent == []
+
+
+async def test_did_not_happen_is_no_answer_for_a_run_that_is_not_in_doubt(open_app: OpenApp) -> None:
+    @step(effect="once")
+    async def pay(cents: int) -> str:
+        return "receipt"
+
+    async with open_app() as app:
+        run = await app.start(paying(pay)(), id="one")
+        await run.result()
+        with pytest.raises(outlast.NotResumable, match="no step 'pay' in doubt; in doubt: none"):
+            await app.resolve("one", "pay", DidNotHappen())

@@ -1,0 +1,423 @@
+"""`confirm` says what became of an attempt in doubt; a "no" is believed once nothing can be sent any more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast import DidNotHappen, Happened, Retry, Unknown, step, workflow
+from outlast.runtime import doubt
+from tests.behaviour.stage import Door, Ears, OpenApp, failure, stuck, unless_it_ends
+
+sent: list[Any] = []
+asked: list[Any] = []
+
+
+@dataclass
+class Receipt:
+    id: str
+    cents: int
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent.clear()
+    asked.clear()
+    monkeypatch.setattr(doubt, "LOOK_AGAIN_S", 0.01)
+
+
+def shop(confirm: Callable[..., Any] | None, fails: int = 1, **settings: Any) -> Any:
+    """Return a workflow of one `once` step whose first attempts end without a certain outcome."""
+
+    @step(effect="once", confirm=confirm, settle=settings.pop("settle", 0), **settings)
+    async def pay(card: str, *, cents: int) -> Receipt:
+        sent.append(outlast.idempotency_key())
+        if len(sent) <= fails:
+            raise TimeoutError("read timed out")
+        return Receipt("r-live", cents)
+
+    @workflow
+    async def flow() -> Receipt:
+        return await pay("card", cents=5)
+
+    return flow
+
+
+async def test_happened_gives_the_step_its_result(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append((key, card, cents))
+        return Happened(Receipt("r-1", cents))
+
+    async with open_app() as app:
+        run = await app.start(shop(confirm)())
+        assert await run.result() == Receipt("r-1", 5)
+        assert [(s.state, s.attempts, s.note) for s in await run.steps()] == [("done", 1, "confirmed: happened")]
+    assert len(sent) == 1
+    assert asked == [(sent[0], "card", 5)]
+
+
+async def test_happened_is_believed_at_once_whatever_has_still_to_settle(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        return Happened(Receipt("r-1", cents))
+
+    async with open_app() as app:
+        assert await (await app.start(shop(confirm, settle=3600)())).result() == Receipt("r-1", 5)
+
+
+async def test_did_not_happen_lets_the_step_be_tried_again_with_the_same_key(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append(key)
+        return DidNotHappen()
+
+    async with open_app() as app:
+        run = await app.start(shop(confirm)())
+        assert await run.result() == Receipt("r-live", 5)
+        assert [(s.state, s.attempts) for s in await run.steps()] == [("done", 2)]
+    assert sent == [asked[0]] * 2
+
+
+async def test_did_not_happen_is_believed_only_after_it_has_settled_and_asked_again(open_app: OpenApp) -> None:
+    answers: list[Any] = [DidNotHappen(), Happened(Receipt("r-late", 5))]
+
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append(1)
+        return answers.pop(0)
+
+    async with open_app() as app:
+        assert await (await app.start(shop(confirm, settle=0.1)())).result() == Receipt("r-late", 5)
+    assert (len(sent), len(asked)) == (1, 2)
+
+
+async def test_what_is_waited_for_is_shown(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append(1)
+        return DidNotHappen()
+
+    async with open_app() as app:
+        run = await app.start(shop(confirm, settle=3600)(), id="one")
+        while not asked or (await run.info()).status == "running":  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        assert "3600 s to pass since the attempt could last send anything" in (await run.info()).detail
+    assert len(sent) == 1
+
+
+async def test_resting_meanwhile_does_not_make_the_wait_longer(open_app: OpenApp) -> None:
+    """The attempt ended in this process: `settle` counts from there, though the run leaves memory in between."""
+
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        return DidNotHappen()
+
+    async with open_app(park_after=0) as app:  # a `once` attempt has 60 s by default, which nobody waits for here
+        assert await (await app.start(shop(confirm, settle=0.3)())).result() == Receipt("r-live", 5)
+
+
+async def test_unknown_asks_a_person(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        return Unknown()
+
+    async with open_app() as app:
+        assert (await stuck(await app.start(shop(confirm)()))).reason == "in_doubt"
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("answer", [None, True, False, "happened", Happened, DidNotHappen])
+async def test_an_answer_that_is_none_asks_a_person_and_is_shown(open_app: OpenApp, answer: Any) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        return answer
+
+    async with open_app() as app:
+        info = await stuck(await app.start(shop(confirm)()))
+        assert f"its confirm answered {answer!r}, not Happened(value), DidNotHappen() or Unknown()" in info.detail
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("answer", [Happened(threading.Lock()), Happened(object())])
+async def test_a_value_that_cannot_be_stored_is_not_taken_for_a_no(open_app: OpenApp, answer: Any) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        return answer
+
+    async with open_app() as app:
+        back = await failure(await app.start(shop(confirm)()))
+        assert isinstance(back, outlast.EncodingError | outlast.RunStuck)
+    assert len(sent) == 1
+
+
+async def test_a_confirm_that_fails_is_asked_again(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append(1)
+        if len(asked) < 3:
+            raise ConnectionError("their API is down")
+        return Happened(Receipt("r-1", cents))
+
+    async with open_app() as app:
+        assert await (await app.start(shop(confirm)())).result() == Receipt("r-1", 5)
+    assert (len(sent), len(asked)) == (1, 3)
+
+
+async def test_a_confirm_that_fails_for_good_asks_a_person(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append(1)
+        raise ConnectionError("their API is down")
+
+    async with open_app() as app:
+        info = await stuck(await app.start(shop(confirm)()))
+        assert "its confirm failed with ConnectionError: their API is down" in info.detail
+    assert len(sent) == 1
+    assert 1 < len(asked) < 20
+
+
+async def test_a_confirm_that_hangs_asks_a_person(open_app: OpenApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubt, "CONFIRM_TIMEOUT_S", 0.02)
+
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        await asyncio.sleep(3600)
+
+    async with open_app() as app:
+        info = await stuck(await app.start(shop(confirm)()))
+        assert "its confirm failed with TimeoutError" in info.detail
+    assert len(sent) == 1
+
+
+async def test_a_confirm_that_takes_other_arguments_asks_a_person(open_app: OpenApp) -> None:
+    async def confirm(key: str) -> Any:
+        return DidNotHappen()
+
+    async with open_app() as app:
+        info = await stuck(await app.start(shop(confirm)()))
+        assert "its confirm failed with TypeError" in info.detail
+    assert len(sent) == 1
+
+
+async def test_a_confirm_may_block_in_a_thread(open_app: OpenApp) -> None:
+    def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append(threading.current_thread() is threading.main_thread())
+        return Happened(Receipt("r-1", cents))
+
+    async with open_app() as app:
+        assert await (await app.start(shop(confirm)())).result() == Receipt("r-1", 5)
+    assert asked == [False]
+
+
+async def test_a_confirm_can_be_a_lambda_a_method_or_a_step(open_app: OpenApp) -> None:
+    class Payments:
+        async def find(self, key: str, card: str, *, cents: int) -> Any:
+            return Happened(Receipt("by method", cents))
+
+    @step
+    async def as_step(key: str, card: str, *, cents: int) -> Any:
+        return Happened(Receipt("by step", cents))
+
+    confirms: list[tuple[str, Any]] = [
+        ("by lambda", lambda key, card, *, cents: Happened(Receipt("by lambda", cents))),
+        ("by method", Payments().find),
+        ("by step", as_step),
+    ]
+    async with open_app() as app:
+        for name, confirm in confirms:
+            sent.clear()
+            assert await (await app.start(shop(confirm)())).result() == Receipt(name, 5)
+
+
+async def test_a_confirm_knows_where_it_is(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        asked.append((outlast.current.run_id, outlast.current.step_id, outlast.idempotency_key() == key))
+        return Unknown()
+
+    async with open_app() as app:
+        await stuck(await app.start(shop(confirm)(), id="one"))
+    assert asked == [("one", "main/pay#1", True)]
+
+
+async def test_retries_and_confirmations_go_together(open_app: OpenApp) -> None:
+    class ConnectError(Exception):
+        pass
+
+    async def confirm(key: str) -> Any:
+        return DidNotHappen()
+
+    @step(effect="once", confirm=confirm, settle=0, retry=Retry(attempts=9, initial=0, on=ConnectError))
+    async def pay() -> str:
+        sent.append(outlast.attempt())
+        if len(sent) in (1, 3):
+            raise ConnectError
+        if len(sent) == 2:
+            raise TimeoutError
+        return "receipt"
+
+    @workflow
+    async def flow() -> str:
+        return await pay()
+
+    async with open_app() as app:
+        assert await (await app.start(flow())).result() == "receipt"
+    assert sent == [1, 2, 3, 4]
+
+
+async def test_parallel_attempts_in_doubt_are_each_asked_about(open_app: OpenApp) -> None:
+    async def confirm(key: str, n: int) -> Any:
+        asked.append(n)
+        return Happened(n * 10) if n % 2 else DidNotHappen()
+
+    @step(effect="once", confirm=confirm, settle=0)
+    async def pay(n: int) -> int:
+        sent.append(n)
+        if sent.count(n) == 1:
+            raise TimeoutError
+        return n
+
+    @workflow
+    async def flow() -> list[int]:
+        return list(await asyncio.gather(*(pay(n) for n in range(6))))
+
+    async with open_app() as app:
+        assert await (await app.start(flow())).result() == [0, 10, 2, 30, 4, 50]
+    assert sorted(sent) == [0, 0, 1, 2, 2, 3, 4, 4, 5]
+
+
+# -- after a restart ----------------------------------------------------------------------------
+
+
+async def cut_off(open_app: OpenApp, confirm: Callable[..., Any], **settings: Any) -> None:
+    """Run a `once` step as run `one` and close its App while the attempt is in flight."""
+    door = Door()
+
+    @step(effect="once", confirm=confirm, **settings)
+    async def pay(cents: int) -> str:
+        sent.append(cents)
+        await door.passed()
+        return "receipt"
+
+    @workflow(name="cut_off")
+    async def flow() -> str:
+        return await pay(5)
+
+    async with open_app() as app:
+        run = await app.start(flow(), id="one")
+        await unless_it_ends(run, door.reached())
+    door.open()
+
+
+async def test_after_a_restart_happened_gives_the_result(open_app: OpenApp) -> None:
+    async def confirm(key: str, cents: int) -> Any:
+        return Happened("found")
+
+    await cut_off(open_app, confirm, settle=3600)
+    async with open_app() as app:
+        assert await (await app.get("one")).result() == "found"
+    assert sent == [5]
+
+
+async def test_after_a_restart_did_not_happen_is_believed_once_it_has_settled(open_app: OpenApp) -> None:
+    async def confirm(key: str, cents: int) -> Any:
+        asked.append(1)
+        return DidNotHappen()
+
+    await cut_off(open_app, confirm, settle=0.2)
+    async with open_app() as app:
+        assert await (await app.get("one")).result() == "receipt"
+    assert sent == [5, 5]
+
+
+async def test_an_open_attempt_is_settled_before_an_overdue_timer_fires(open_app: OpenApp, ears: Ears) -> None:
+    door = Door()
+
+    async def confirm(key: str, cents: int) -> Any:
+        return Happened("found")
+
+    @step(effect="once", confirm=confirm)
+    async def pay(cents: int) -> str:
+        sent.append(cents)
+        await door.passed()
+        return "receipt"
+
+    @workflow
+    async def flow() -> str:
+        try:
+            async with asyncio.timeout(0.1):
+                return await pay(5)
+        except TimeoutError:
+            return "timed out"
+
+    async with open_app() as app:
+        run = await app.start(flow(), id="one")
+        await unless_it_ends(run, door.reached())
+    door.open()
+    async with open_app(worker=False) as client:  # the deadline passes while nobody works
+        while (await client.get("one"))._row.created + 0.15 > client.store.now():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    async with open_app() as app:
+        assert await (await app.get("one")).result() == "found"
+    assert sent == [5]
+
+
+async def test_a_thread_that_still_runs_is_not_believed_to_have_done_nothing(open_app: OpenApp) -> None:
+    """The attempt timed out, but its thread may still send: until it ends, a no is no answer."""
+    door = Door()
+
+    async def confirm(key: str, cents: int) -> Any:
+        asked.append(len(sent))
+        return Happened("found") if "sent late" in sent else DidNotHappen()
+
+    @step(effect="once", confirm=confirm, settle=0, timeout=0.02)
+    def pay(cents: int) -> str:
+        sent.append("begun")
+        door.pass_in_thread()
+        sent.append("sent late")
+        return "receipt"
+
+    @workflow
+    async def flow() -> str:
+        return await pay.call(5)
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await unless_it_ends(run, door.reached())
+        while len(asked) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        door.open()
+        assert await run.result() == "found"
+    assert sent == ["begun", "sent late"]
+
+
+async def test_a_thread_that_still_runs_when_its_app_is_closed_is_not_believed_either(open_app: OpenApp) -> None:
+    door = Door()
+
+    async def confirm(key: str, cents: int) -> Any:
+        asked.append(len(sent))
+        return Happened("found") if "sent late" in sent else DidNotHappen()
+
+    @step(effect="once", confirm=confirm, settle=0, timeout=0.02)
+    def pay(cents: int) -> str:
+        sent.append("begun")
+        door.pass_in_thread()
+        sent.append("sent late")
+        return "receipt"
+
+    @workflow
+    async def flow() -> str:
+        return await pay.call(5)
+
+    async with open_app(lease=0.3) as app:
+        run = await app.start(flow(), id="one")
+        await unless_it_ends(run, door.reached())
+        while not asked:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+    before = len(asked)
+    async with open_app(lease=0.3) as app:
+        run = await app.get("one")
+        await unless_it_ends(run, _until(lambda: len(asked) > before))
+        assert sent == ["begun"]
+        door.open()
+        assert await run.result() == "found"
+    assert sent == ["begun", "sent late"]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
