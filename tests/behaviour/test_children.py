@@ -44,7 +44,7 @@ async def test_a_child_is_a_run_of_its_own(open_app: OpenApp) -> None:
         assert await run.result() == 11
         (info,) = await app.runs(workflow="child")
         assert info.id.startswith("p.child.")
-        assert (info.status, info.parent) == ("succeeded", "main/child#1")
+        assert (info.status, info.parent) == ("succeeded", "p")
         assert await (await app.get(info.id)).result() == 10
         assert [(s.kind, s.id, s.value) for s in await run.steps()] == [("child", "main/child#1", 10)]
 
