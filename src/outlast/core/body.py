@@ -100,6 +100,12 @@ class AsyncBody:
         error = main.exception()
         if error is None:
             return Outcome(Status.SUCCEEDED, value=main.result())
+        if isinstance(error, KeyboardInterrupt):
+            return None  # somebody ends this process; that is no outcome of the run
+        if isinstance(error, SystemExit):
+            error = StepError(
+                "the workflow asked the process to exit", type_name="builtins:SystemExit", text=str(error)
+            )
         return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
 
     def stop(self) -> None:

@@ -44,6 +44,9 @@ from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.transitions import Status
 
+MOST_SPINS = 100
+"""So many turns in a row may be ended by their limit while nothing is pending; then the body counts as spinning."""
+
 
 class Codec(Protocol):
     """What the engine needs of a codec."""
@@ -96,8 +99,9 @@ class Engine:
     def begin(self) -> None:
         """Start the body, replay the journal, and go on to live."""
         self.live = not self._recorded  # what the body logs in its first turn is heard
-        self.body.begin(self)
-        self._turn()
+        with self.loop.at_work():
+            self.body.begin(self)
+            self._turn()
         self._pump()
 
     def turned(self) -> None:
@@ -158,29 +162,34 @@ class Engine:
     # -- turns -------------------------------------------------------------------
 
     def _turn(self) -> None:
-        if self.body.turn():
-            self._check_end()
-        else:
+        if not self.body.turn():
             self.busy = True
+            return
+        for _ in range(MOST_SPINS):
+            if not self._spins():
+                break
+            self.body.turn()
+        self._check_end()
 
     def _pump(self) -> None:
         """Feed the next entries until there is none, or a turn is under way."""
-        while not self.busy and not self.closed and self.failure is None:
-            if self._recorded:
-                try:
-                    moved = self._replay(self._recorded.popleft())
-                except (Diverged, DecodingError) as failure:
-                    self.failure = failure
+        with self.loop.at_work():
+            while not self.busy and not self.closed and self.failure is None:
+                if self._recorded:
+                    try:
+                        moved = self._replay(self._recorded.popleft())
+                    except (Diverged, DecodingError) as failure:
+                        self.failure = failure
+                        return
+                elif self._events:
+                    self.live = True
+                    moved = self._apply(*self._events.popleft())
+                else:
+                    self.live = True
+                    self._check_spin()
                     return
-            elif self._events:
-                self.live = True
-                moved = self._apply(*self._events.popleft())
-            else:
-                self.live = True
-                self._check_spin()
-                return
-            if moved:
-                self._turn()
+                if moved:
+                    self._turn()
 
     def _check_end(self) -> None:
         outcome = None if self.outcome is not None else self.body.finished()
@@ -196,15 +205,18 @@ class Engine:
             return
         self.outcome = outcome
 
+    def _spins(self) -> bool:
+        """Tell whether the last turn was ended by its limit, while nothing is pending that could give the next."""
+        return self.body.spins() and not self.waits_for() and self.loop.next_timer() is None
+
     def _check_spin(self) -> None:
-        if self.body.spins() and not self.waits_for() and self.loop.next_timer() is None and self.outcome is None:
+        if self.outcome is None and self._spins():
             self.outcome = Outcome(
                 Status.FAILED,
                 error=Spinning(
                     f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end while "
-                    "nothing it could "
-                    "wait for is pending; wait for a step, a timer or an asyncio primitive instead of looping "
-                    "over sleep(0)"
+                    "nothing it could wait for is pending; wait for a step, a timer or an asyncio primitive instead "
+                    "of looping over sleep(0)"
                 ),
             )
 

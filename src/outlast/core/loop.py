@@ -27,7 +27,6 @@ import threading
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from types import CoroutineType
 from typing import Any, TypeVarTuple
 
 from outlast.core.closing import aclose, end
@@ -103,19 +102,21 @@ class RunLoop(asyncio.AbstractEventLoop):
         if self._closed:
             return True
         ready = self._ready
-        with self._at_work():
-            for _ in range(CALLBACKS_PER_DRAIN):
-                if not ready:
-                    return True
-                handle = ready.popleft()
-                if not handle._cancelled:
+        for _ in range(CALLBACKS_PER_DRAIN):
+            if not ready:
+                return True
+            handle = ready.popleft()
+            if not handle._cancelled:
+                try:
                     handle._run()
+                except SystemExit:  # its task has it too, and that alone shall end
+                    continue
         return not ready
 
     @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """Be this thread's running loop for a `with` block."""
-        previous_loop = events._get_running_loop()
+    def at_work(self) -> Iterator[None]:
+        """Be this thread's running loop for a `with` block. Nothing of the loop moves outside of one."""
+        previous_loop, previous_thread = events._get_running_loop(), self._thread
         previous_hooks = sys.get_asyncgen_hooks()
         self._thread = threading.get_ident()
         events._set_running_loop(self)
@@ -125,7 +126,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         finally:
             sys.set_asyncgen_hooks(*previous_hooks)
             events._set_running_loop(previous_loop)
-            self._thread = 0
+            self._thread = previous_thread
 
     def next_timer(self) -> RunTimer | None:
         """Return the timer that is due first; the one created first among equals."""
@@ -155,7 +156,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         if self._closed:
             return
         self._closed = True
-        with self._at_work():
+        with self.at_work():
             while self.tasks or self._asyncgens:  # clean-up may make more of them
                 while self.tasks:
                     task = self.tasks.pop()
@@ -204,6 +205,11 @@ class RunLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
+        if threading.get_ident() != self._thread and not self._closed:
+            raise LostRun(
+                "something that a workflow body waits for was set from outside of the body, by a step or another "
+                "thread, which replay could not repeat; do the work in a step, and let it return what the body needs"
+            )
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -211,11 +217,6 @@ class RunLoop(asyncio.AbstractEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        if threading.get_ident() != self._thread:
-            raise LostRun(
-                "another thread tried to wake a workflow body, which replay could not repeat; "
-                "do the work in a step and await the step"
-            )
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
@@ -244,8 +245,16 @@ class RunLoop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: Any) -> None:
         self.timers.pop(handle.key, None)
+        if len(self._heap) > 2 * len(self.timers) + 64:
+            self._heap = [entry for entry in self._heap if self.timers.get(entry[2].key) is entry[2]]
+            heapq.heapify(self._heap)
 
     def create_future(self) -> asyncio.Future[Any]:
+        if sys._getframe(1).f_code is asyncio.wrap_future.__code__:
+            raise NotDeterministic(
+                "a workflow body cannot wait for a thread or a process pool, whose end replay could not repeat; "
+                "put it in a step: `await outlast.call(fn, ...)` runs a plain function in a thread"
+            )
         return RunFuture(loop=self)
 
     def create_task(
@@ -256,6 +265,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         if not isinstance(place, InBody):
             place = here.get()
             if not isinstance(place, InBody):
+                coro.close()
                 raise LostRun(
                     "a task was started in a context that has lost its run; do not replace the context in a "
                     "workflow body"
@@ -266,7 +276,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         else:
             branch = place.branch
             spawner = spawner_of(sys._getframe(1))
-            if spawner == "as_completed" and isinstance(coro, CoroutineType):
+            if spawner == "as_completed":
                 coro.close()
                 raise NotDeterministic(
                     "asyncio.as_completed over bare coroutines starts them in no fixed order; "
