@@ -19,7 +19,7 @@ import os
 import threading
 import time
 from collections.abc import Coroutine, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import outlast
 from outlast.core.definitions import Call
@@ -192,7 +192,13 @@ class App:
         return self._run(self._wait(self._app.resume(id)))
 
     def resolve(
-        self, id: str, step: str, decision: Happened | DidNotHappen | str, *, attempt: int | None = None, by: str = ""
+        self,
+        id: str,
+        step: str,
+        decision: Happened | DidNotHappen | Literal["fail"],
+        *,
+        attempt: int | None = None,
+        by: str = "",
     ) -> None:
         """See `outlast.App.resolve`."""
         self._wait(self._app.resolve(id, step, decision, attempt=attempt, by=by))

@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from outlast.codec import Codec, JsonCodec
 from outlast.core.definitions import Call, Step
@@ -310,7 +310,7 @@ class App:
         self,
         id: str,
         step: str,
-        decision: Happened | DidNotHappen | BaseException | str,
+        decision: Happened | DidNotHappen | Literal["fail"],
         *,
         attempt: int | None = None,
         by: str = "",
@@ -380,7 +380,10 @@ class App:
 def _check_call(call: object) -> None:
     if not isinstance(call, Call):
         name = getattr(call, "name", None)
-        hint = f"; call it: app.start({name}(...))" if isinstance(name, str) else ""
+        if isinstance(name, str):
+            hint = f"; call it: app.start({name}(...))"
+        else:
+            hint = "; a sync step runs when it is called: give app.start(step.call(...)) instead"
         raise WrongUse(f"app.start takes the call of a workflow or step, not {call!r}{hint}")
 
 

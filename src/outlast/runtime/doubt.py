@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_TRIES = 5
 LOOK_AGAIN_S = 0.5
-MAX_CRASHED_ATTEMPTS = 10
+MAX_VAIN_ATTEMPTS = 10
+DID_NOT_HAPPEN = "confirmed: did not happen"
 
 
 class Doubt:
@@ -209,15 +210,21 @@ class Doubt:
         if isinstance(verdict, Happened):
             self._happened(lambda: verdict.value, "confirmed: happened")
             return
-        crashed = sum(1 for a in pending.attempts if a.note.endswith("did not happen")) + 1
-        if self.recovered and crashed >= MAX_CRASHED_ATTEMPTS:
-            execution.stick(
-                Reason.CRASH_LOOP,
-                f"step {pending.key}: {crashed} attempts in a row ended with the death of their worker",
-            )
+        self._did_not_happen()
+
+    def _did_not_happen(self) -> None:
+        """Plan the next attempt; where attempts keep coming to nothing, end that by the step's error or a person."""
+        execution, pending, intent, retry = self.execution, self.pending, self.intent, self.pending.call.settings.retry
+        vain = 1 + sum(1 for attempt in pending.attempts if attempt.note == DID_NOT_HAPPEN)
+        if vain < max(MAX_VAIN_ATTEMPTS, retry.attempts):
+            delay = 0.0 if self._error is None else retry.next_delay(intent.attempt, pending.key)
+            self.steps.failed(pending, intent.attempt, intent.at, self._error, delay, DID_NOT_HAPPEN)
+        elif self._error is not None:
+            self.steps.outcome(pending, intent.attempt, intent.at, b"", None, self._error, note=DID_NOT_HAPPEN)
+        else:
+            why = f"step {pending.key}: {vain} attempts ended with the death of their worker, and none happened"
+            execution.stick(Reason.CRASH_LOOP, why)
             execution.settle_down()
-            return
-        self.steps.failed(pending, intent.attempt, intent.at, self._error, 0.0, "confirmed: did not happen")
 
     def _decided(self) -> None:
         """Carry out a person's decision, which stands in the journal."""

@@ -47,6 +47,7 @@ _LEVELS = {
     "loop.blocked": logging.WARNING,
     "body.unhandled": logging.WARNING,
     "store.unavailable": logging.ERROR,
+    "store.failed": logging.ERROR,
     "store.back": logging.WARNING,
     "worker.started": logging.INFO,
     "worker.stopped": logging.INFO,

@@ -245,7 +245,8 @@ class Worker:
         row.status, row.result, row.error, row.owner = end.status, end.result, end.error, None
         self.forget(execution)
         if not self.notices.quiet:
-            self.notices("run.ended", run=row.id, workflow=row.workflow, status=row.status.value, error=None)
+            error = repr(self.codec.decode_error(row.error)) if row.error is not None else None
+            self.notices("run.ended", run=row.id, workflow=row.workflow, status=row.status.value, error=error)
         self._on_end(row)
         self.wake(woke)
 
