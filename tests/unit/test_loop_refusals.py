@@ -81,15 +81,17 @@ def test_the_future_of_a_thread_pool_cannot_be_awaited() -> None:
         _ = Rig(body).begin().result
 
 
-def test_another_thread_cannot_wake_a_body() -> None:
+def test_another_thread_cannot_wake_a_body_and_the_run_says_so() -> None:
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def body() -> None:
         loops.append(asyncio.get_running_loop())
-        await fetch()
+        await asyncio.Event().wait()  # as code does that hands work to a thread of its own
 
     rig = Rig(body).begin()
     raised: list[BaseException] = []
+    told: list[int] = []
+    rig.engine.loop.on_trespass = lambda: told.append(threading.get_ident())
 
     def wake() -> None:
         try:
@@ -100,10 +102,21 @@ def test_another_thread_cannot_wake_a_body() -> None:
     thread = threading.Thread(target=wake)
     thread.start()
     thread.join()
-    assert "do the work in a step" in str(raised[0])
-    with pytest.raises(LostRun):  # nor this one, while the body has no turn
-        loops[0].call_soon_threadsafe(print)
-    assert rig.outcome is None
+    assert len(raised) == 1
+    assert told == [thread.ident]
+    rig.engine.turned()  # what the worker does once it is told
+    with pytest.raises(LostRun, match="do the work in a step"):
+        _ = rig.result
+
+
+def test_a_thread_that_comes_after_the_end_is_ignored() -> None:
+    async def body() -> Any:
+        return asyncio.get_running_loop().create_future()
+
+    rig = Rig(body).begin()
+    future = rig.result
+    rig.engine.stop()
+    future.set_result(1)
 
 
 def test_a_step_cannot_wake_its_body_past_the_journal() -> None:
@@ -118,11 +131,13 @@ def test_a_step_cannot_wake_its_body_past_the_journal() -> None:
             await made[1]
 
     rig = Rig(body).begin()
-    with pytest.raises(LostRun, match="return"):  # the code of a step runs between the turns of the body
+    with pytest.raises(LostRun, match="let it return"):  # the code of a step runs between the turns of the body
         made[0].set()
-    with pytest.raises(LostRun, match="return"):
+    with pytest.raises(LostRun, match="let it return"):
         made[1].set_result(1)
-    assert rig.waiting == ["main/fetch#1"]
+    rig.finish("main/fetch#1")
+    with pytest.raises(LostRun, match="let it return"):
+        _ = rig.result
 
 
 def test_as_completed_over_bare_coroutines_is_refused() -> None:

@@ -105,7 +105,7 @@ class Engine:
         self._pump()
 
     def turned(self) -> None:
-        """A turn that was under way has ended (bodies in threads)."""
+        """A turn that was under way has ended (bodies in threads), or the loop was trespassed on."""
         self.busy = False
         if self.closed:
             return
@@ -186,7 +186,7 @@ class Engine:
                     moved = self._apply(*self._events.popleft())
                 else:
                     self.live = True
-                    self._check_spin()
+                    self._check_health()
                     return
                 if moved:
                     self._turn()
@@ -209,8 +209,13 @@ class Engine:
         """Tell whether the last turn was ended by its limit, while nothing is pending that could give the next."""
         return self.body.spins() and not self.waits_for() and self.loop.next_timer() is None
 
-    def _check_spin(self) -> None:
-        if self.outcome is None and self._spins():
+    def _check_health(self) -> None:
+        """Fail a body that would wait, or spin, for ever."""
+        if self.outcome is not None:
+            return
+        if self.loop.trespass is not None:
+            self.outcome = Outcome(Status.FAILED, error=self.loop.trespass)
+        elif self._spins():
             self.outcome = Outcome(
                 Status.FAILED,
                 error=Spinning(

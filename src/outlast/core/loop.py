@@ -87,6 +87,10 @@ class RunLoop(asyncio.AbstractEventLoop):
         self.tasks: list[RunTask] = []
         self.timers: dict[str, RunTimer] = {}
         self.unhandled: list[dict[str, Any]] = []
+        self.trespass: LostRun | None = (
+            None  # somebody outside tried to wake the body
+        )
+        self.on_trespass: Callable[[], None] = lambda: None  # called in whatever thread that was
         self._ready: deque[asyncio.Handle] = deque()
         self._heap: list[tuple[float, int, RunTimer]] = []
         self._timer_count = 0
@@ -206,10 +210,12 @@ class RunLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         if threading.get_ident() != self._thread and not self._closed:
-            raise LostRun(
+            self.trespass = LostRun(
                 "something that a workflow body waits for was set from outside of the body, by a step or another "
                 "thread, which replay could not repeat; do the work in a step, and let it return what the body needs"
             )
+            self.on_trespass()
+            raise self.trespass
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
