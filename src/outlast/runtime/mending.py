@@ -119,7 +119,14 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
     loaded = await _load(app, id)
     run = loaded.run
     open_intents = _open_intents(loaded.records)
-    found = [r for r in open_intents if r.key == step] or [r for r in open_intents if r.name == step]
+    found = _named(step, open_intents)
+    decided = _named(step, [r for r in loaded.records if r.kind is Kind.RESOLUTION])
+    again = [r for r in decided if attempt in (None, r.attempt)]
+    if again and (attempt is not None or not found):
+        found, attempt = (
+            again[-1:],
+            again[-1].attempt,
+        )  # decided before: the store knows whether this is the same decision
     if len(found) != 1:
         names = ", ".join(f"'{r.key}' (attempt {r.attempt})" for r in open_intents) or "none"
         raise NotResumable(
@@ -143,6 +150,11 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
     if isinstance(answer, Refused):
         raise NotResumable(f"run {id}, step {intent.key}: {answer.why}")
     app._wake(answer)
+
+
+def _named(step: str, records: list[Record]) -> list[Record]:
+    """Return the records of a step, which is given by its identity or by its name."""
+    return [r for r in records if r.key == step] or [r for r in records if r.name == step]
 
 
 def _open_intents(records: tuple[Record, ...]) -> list[Record]:
