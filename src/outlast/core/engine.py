@@ -36,6 +36,7 @@ from typing import Any, Protocol
 
 from outlast.core.body import Body, Outcome
 from outlast.core.definitions import Call
+from outlast.core.divergence import describe, differs, goes_on, short
 from outlast.core.effects import InBody
 from outlast.core.errors import DecodingError, Diverged, LostRun, OutlastError, Spinning, StepError, Suspended
 from outlast.core.identity import child_run_id, derive, here, recorded_args
@@ -197,11 +198,7 @@ class Engine:
             return
         left = [r for r in self._recorded if r.kind in EVENTS]
         if left:
-            self.failure = Diverged(
-                f"run {self.run_id}: the workflow {self.workflow} returned, but its journal goes on\n"
-                f"  journal: {describe(left[0])}{f' and {len(left) - 1} more' if len(left) > 1 else ''}\n"
-                f"  code:    ended {outcome.status.value}\n" + self._mend()
-            )
+            self.failure = goes_on(self.run_id, self.workflow, left, outcome.status)
             return
         self.outcome = outcome
 
@@ -259,7 +256,7 @@ class Engine:
                 record, f"the code calls the {'workflow' if pending.is_child else 'step'} {pending.name} here"
             )
         if record.args is not None and pending.call.settings.check_args and record.args != pending.args:
-            raise self._diverged(record, f"the code calls it with other arguments: {_short(pending.args)}")
+            raise self._diverged(record, f"the code calls it with other arguments: {short(pending.args)}")
         return pending
 
     def _decode(self, record: Record, pending: Pending) -> tuple[Any, BaseException | None]:
@@ -271,17 +268,8 @@ class Engine:
             raise DecodingError(f"run {self.run_id}, {describe(record)}: {error}") from None
 
     def _diverged(self, record: Record, code: str) -> Diverged:
-        waits = ", ".join(p.key for p in self.waits_for()) or "nothing"
-        return Diverged(
-            f"run {self.run_id}: workflow {self.workflow} no longer does what its journal recorded\n"
-            f"  journal: {describe(record)}\n"
-            f"  code:    {code}; it waits for {waits}\n" + self._mend()
-        )
-
-    def _mend(self) -> str:
-        return (
-            f"Bring the old code back, or guard the change with outlast.patched(), then: outlast resume {self.run_id}"
-        )
+        waits = [pending.key for pending in self.waits_for()] + list(self.loop.timers)
+        return differs(self.run_id, self.workflow, record, code, waits)
 
     # -- events ----------------------------------------------------------------------
 
@@ -407,16 +395,3 @@ class Engine:
                 todo += e.exceptions
             todo += [e.__cause__, e.__context__]
         return ""
-
-
-def describe(record: Record) -> str:
-    """Say in one line what a record says."""
-    what = f"#{record.seq} {record.kind.value} {record.key}"
-    if record.args is not None:
-        what += f" {_short(record.args)}"
-    return what
-
-
-def _short(data: bytes, limit: int = 120) -> str:
-    text = data.decode("utf-8", "replace")
-    return text if len(text) <= limit else text[: limit - 3] + "..."

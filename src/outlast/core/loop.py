@@ -87,9 +87,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         self.tasks: list[RunTask] = []
         self.timers: dict[str, RunTimer] = {}
         self.unhandled: list[dict[str, Any]] = []
-        self.trespass: LostRun | None = (
-            None  # somebody outside tried to wake the body
-        )
+        self.trespass: LostRun | None = None  # somebody outside tried to wake the body
         self.on_trespass: Callable[[], None] = lambda: None  # called in whatever thread that was
         self._ready: deque[asyncio.Handle] = deque()
         self._heap: list[tuple[float, int, RunTimer]] = []

@@ -1,0 +1,46 @@
+"""What is said of a run whose code no longer does what its journal recorded: both sides, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outlast.core.errors import Diverged
+from outlast.core.records import Record
+from outlast.core.transitions import Status
+
+
+def differs(run_id: str, workflow: str, record: Record, code: str, waits: Sequence[str]) -> Diverged:
+    """The journal has an entry that does not fit what the body does (`code`) and waits for."""
+    return Diverged(
+        f"run {run_id}: workflow {workflow} no longer does what its journal recorded\n"
+        f"  journal: {describe(record)}\n"
+        f"  code:    {code}; it waits for {', '.join(waits) or 'nothing'}\n" + _way_out(run_id)
+    )
+
+
+def goes_on(run_id: str, workflow: str, left: Sequence[Record], status: Status) -> Diverged:
+    """The body has ended, and entries are left over."""
+    more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    return Diverged(
+        f"run {run_id}: the workflow {workflow} returned, but its journal goes on\n"
+        f"  journal: {describe(left[0])}{more}\n"
+        f"  code:    ended {status.value}\n" + _way_out(run_id)
+    )
+
+
+def _way_out(run_id: str) -> str:
+    return f"Bring the old code back, or guard the change with outlast.patched(), then: outlast resume {run_id}"
+
+
+def describe(record: Record) -> str:
+    """Say in one line what a record says."""
+    what = f"#{record.seq} {record.kind.value} {record.key}"
+    if record.args is not None:
+        what += f" {short(record.args)}"
+    return what
+
+
+def short(data: bytes, limit: int = 120) -> str:
+    """Return encoded data as text, cut where it is long."""
+    text = data.decode("utf-8", "replace")
+    return text if len(text) <= limit else text[: limit - 3] + "..."
