@@ -3,6 +3,10 @@
 Each statement lets go of the interpreter's lock and has to get it back, which a busy event loop in the same
 process makes slow. So rows go in by the dozen, not one by one. What is out of the ordinary (a run that is there
 already, a fence that does not hold, a child whose parent waits) takes the way of its single verb.
+
+What is refused here takes the whole transaction with it, and the batch is then applied verb by verb (see `verbs.py`).
+OR ROLLBACK says so to SQLite, which otherwise keeps the old content of every page that a statement of several rows
+touches, to undo that statement alone: half of the statement's cost.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ RUN_VALUES = (
     "forks, created, started, python, version"
 )
 END = (
-    "UPDATE runs SET status = v.column2, result = v.column3, error = v.column4, culprit = v.column5, "
+    "UPDATE OR ROLLBACK runs SET status = v.column2, result = v.column3, error = v.column4, culprit = v.column5, "
     "detail = v.column6, ended = v.column7, owner = NULL, due = NULL, reason = NULL FROM ({}) AS v "
     "WHERE runs.pk = v.column1"
 )
@@ -52,7 +56,8 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
             new.append((verb.run, *astuple(added)))
         deliver(b, verb, fence)
         answers.append(DONE)
-    _insert(b, f"INSERT INTO records (run, {RECORD_COLUMNS})", new)
+    new.sort()  # by run and seq, as the table is: each page of it is visited once
+    _insert(b, f"INSERT OR ROLLBACK INTO records (run, {RECORD_COLUMNS})", new)
     return answers
 
 
@@ -97,10 +102,10 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
     rows = [_new_row(b, verb) for verb in verbs]
     keys: dict[str, int] = {}
     for chunk in _chunks(rows):
-        sql = f"INSERT INTO runs ({RUN_VALUES}) {_values(18, len(chunk))} RETURNING id, pk"
+        sql = f"INSERT OR ROLLBACK INTO runs ({RUN_VALUES}) {_values(18, len(chunk))} RETURNING id, pk"
         keys.update(b.rows(sql, *(value for row in chunk for value in row)))
     inputs = [(keys[verb.run.id], verb.run.input) for verb in verbs if verb.run.input]
-    _insert(b, "INSERT INTO inputs (run, input)", inputs)
+    _insert(b, "INSERT OR ROLLBACK INTO inputs (run, input)", inputs)
     return [_started(b, verb, keys[verb.run.id]) for verb in verbs]
 
 
