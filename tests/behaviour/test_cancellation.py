@@ -1,0 +1,402 @@
+"""Cancelling a run is `asyncio.CancelledError` where its body waits: it cleans up with its steps, and then it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast import RunCancelled, RunEnded, step, workflow
+from tests.behaviour.stage import Door, Ears, OpenApp, failure, has_recorded, reaches, stuck, unless_it_ends
+
+done: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_done() -> None:
+    done.clear()
+
+
+@step
+async def note(what: Any) -> Any:
+    done.append(what)
+    return what
+
+
+@workflow
+async def sleeping(seconds: float = 3600) -> str:
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        await note("cleaned up")
+    return "woke"
+
+
+def waiting(door: Door) -> Any:
+    """Return a workflow whose one step stops at the door."""
+
+    @step
+    async def wait() -> str:
+        try:
+            await door.passed()
+        except asyncio.CancelledError:
+            done.append("step cancelled")
+            raise
+        return "passed"
+
+    @workflow
+    async def flow() -> str:
+        return await wait()
+
+    return flow
+
+
+async def test_a_run_that_nobody_has_begun_ends_at_once(open_app: OpenApp) -> None:
+    async with open_app(worker=False) as client:
+        run = await client.start(sleeping())
+        await run.cancel()
+        assert await run.status() == "cancelled"
+        async with open_app():
+            assert isinstance(await failure(run), RunCancelled)
+    assert done == []
+
+
+async def test_a_running_run_ends_and_its_step_is_cancelled(open_app: OpenApp) -> None:
+    door = Door()
+    async with open_app() as app:
+        run = await app.start(waiting(door)(), id="one")
+        await door.reached()
+        await run.cancel()
+        back = await failure(run)
+        assert isinstance(back, RunCancelled)
+        assert await run.status() == "cancelled"
+        assert (await run.info()).error == "RunCancelled: run one was cancelled"
+    assert done == ["step cancelled"]
+
+
+async def test_cancellation_is_no_outcome_of_the_step_that_was_waiting(open_app: OpenApp) -> None:
+    door = Door()
+    async with open_app() as app:
+        run = await app.start(waiting(door)(), id="one")
+        await door.reached()
+        await run.cancel()
+        await failure(run)
+        assert [s.kind for s in await run.steps()] == ["cancel"]
+
+
+async def test_a_sleeping_run_is_woken_and_cleans_up(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(sleeping())
+        await reaches(run, "waiting")
+        await run.cancel()
+        assert isinstance(await failure(run), RunCancelled)
+        assert [s.id for s in await run.steps() if s.kind == "step"] == ["main/note#1"]
+    assert done == ["cleaned up"]
+
+
+async def test_a_sleeping_run_is_cancelled_from_another_process(open_app: OpenApp) -> None:
+    async with open_app(worker=False) as client, open_app() as app:
+        run = await app.start(sleeping(), id="one")
+        await reaches(run, "waiting")
+        await client.cancel("one")
+        assert isinstance(await failure(await client.get("one")), RunCancelled)
+    assert done == ["cleaned up"]
+
+
+async def test_a_running_run_is_cancelled_from_another_process(open_app: OpenApp) -> None:
+    door = Door()
+    async with open_app(worker=False) as client, open_app() as app:
+        await app.start(waiting(door)(), id="one")
+        await door.reached()
+        await client.cancel("one")
+        assert isinstance(await failure(await client.get("one")), RunCancelled)
+    assert done == ["step cancelled"]
+
+
+async def test_a_run_cancelled_while_no_worker_lives_ends_when_one_comes(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(sleeping(), id="one")
+        await reaches(run, "waiting")
+    async with open_app(worker=False) as client:
+        await client.cancel("one")
+        assert await (await client.get("one")).status() == "waiting"
+        async with open_app():
+            assert isinstance(await failure(await client.get("one")), RunCancelled)
+    assert done == ["cleaned up"]
+
+
+async def test_cancelling_twice_changes_nothing(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def slow_cleaning() -> None:
+        done.append("begun")
+        await door.passed()
+        done.append("ended")
+
+    @workflow
+    async def flow() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await slow_cleaning()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await run.cancel()
+        await door.reached()
+        await run.cancel()
+        await run.cancel()
+        await note.fn("between")
+        door.open()
+        assert isinstance(await failure(run), RunCancelled)
+        await run.cancel()  # it has ended so already
+        assert await run.status() == "cancelled"
+        assert len([s for s in await run.steps() if s.kind == "cancel"]) == 1
+    assert done == ["begun", "between", "ended"]
+
+
+async def test_a_run_that_has_ended_otherwise_cannot_be_cancelled(open_app: OpenApp) -> None:
+    @workflow
+    async def failing() -> None:
+        raise ValueError
+
+    async with open_app() as app:
+        succeeded = await app.start(sleeping(0), id="s")
+        await succeeded.result()
+        failed = await app.start(failing(), id="f")
+        await failure(failed)
+        for run, status in ((succeeded, "succeeded"), (failed, "failed")):
+            with pytest.raises(RunEnded, match=f"cannot be cancelled: run '{run.id}' has {status}"):
+                await run.cancel()
+            assert await run.status() == status
+
+
+async def test_a_body_that_swallows_the_cancellation_goes_on(open_app: OpenApp) -> None:
+    @workflow
+    async def stubborn() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        await note("after")
+        return "ended on its own terms"
+
+    async with open_app() as app:
+        run = await app.start(stubborn())
+        await reaches(run, "waiting")
+        await run.cancel()
+        assert await run.result() == "ended on its own terms"
+        assert await run.status() == "succeeded"
+
+
+async def test_a_body_may_answer_the_cancellation_with_an_error(open_app: OpenApp) -> None:
+    @workflow
+    async def failing() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            raise LookupError("while cleaning up") from None
+
+    async with open_app() as app:
+        run = await app.start(failing())
+        await reaches(run, "waiting")
+        await run.cancel()
+        assert isinstance(await failure(run), LookupError)
+        assert await run.status() == "failed"
+
+
+async def test_all_branches_are_cancelled_and_clean_up(open_app: OpenApp) -> None:
+    async def branch(name: str) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await note(name)
+
+    @workflow
+    async def grouped() -> None:
+        async with asyncio.TaskGroup() as group:
+            for name in "abc":
+                group.create_task(branch(name))
+
+    async with open_app() as app:
+        run = await app.start(grouped())
+        await reaches(run, "waiting")
+        await run.cancel()
+        assert isinstance(await failure(run), RunCancelled)
+    assert done == ["a", "b", "c"]
+
+
+async def test_a_task_that_nobody_awaits_is_cancelled_at_the_end_of_the_body(open_app: OpenApp) -> None:
+    async def beside() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await note("beside")
+
+    @workflow
+    async def flow() -> str:
+        task = asyncio.create_task(beside())
+        await note("main")
+        return f"{task.done()}"
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        assert await run.result() == "False"
+        assert await run.status() == "succeeded"
+    assert done == ["main", "beside"]
+
+
+async def test_a_cleaning_that_is_interrupted_goes_on_after_a_restart(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def slow_cleaning() -> str:
+        await door.passed()
+        done.append("cleaned")
+        return "cleaned"
+
+    @workflow
+    async def flow() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await slow_cleaning()
+
+    async with open_app() as app:
+        run = await app.start(flow(), id="one")
+        await run.cancel()
+        await unless_it_ends(run, door.reached())
+    door.open()
+    async with open_app() as app:
+        assert isinstance(await failure(await app.get("one")), RunCancelled)
+    assert done == ["cleaned"]
+
+
+async def test_a_cancelled_timer_is_withdrawn_and_wakes_nobody(open_app: OpenApp, ears: Ears) -> None:
+    """ASY-05."""
+
+    @workflow
+    async def flow() -> str:
+        timer = asyncio.create_task(asyncio.sleep(0.05))
+        await asyncio.sleep(0)
+        timer.cancel()
+        await asyncio.wait([timer])
+        await asyncio.sleep(3600)
+        return ""
+
+    async with open_app(on_event=ears, park_after=0) as app:
+        run = await app.start(flow(), id="one")
+        parked = await ears.hear("run.parked", run="one")
+        assert parked.data["due"] > (await run.info()).created + 3000
+        assert await run.steps() == []
+
+
+async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def wait() -> None:
+        try:
+            await door.passed()
+        except asyncio.CancelledError:
+            done.append("given up")
+            raise
+
+    @step
+    async def begun() -> None:
+        await door.reached()
+
+    @workflow
+    async def flow() -> str:
+        task = asyncio.create_task(wait())
+        await begun()
+        task.cancel("not needed")
+        try:
+            await task
+        except asyncio.CancelledError as cancelled:
+            return f"went on, {cancelled}"
+        return ""
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        assert "went on" in await run.result()
+        assert await run.status() == "succeeded"
+    assert done == ["given up"]
+
+
+async def test_shielded_work_is_left_to_finish(open_app: OpenApp) -> None:
+    @workflow
+    async def flow() -> None:
+        inner = asyncio.create_task(note("shielded"))
+        try:
+            await asyncio.shield(inner)
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            done.append(await inner)
+            raise
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await reaches(run, "waiting")
+        await run.cancel()
+        assert isinstance(await failure(run), RunCancelled)
+    assert done[:2] == ["shielded", "shielded"]
+
+
+async def test_a_step_that_ignores_its_cancellation_holds_up_the_end(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def stubborn() -> str:
+        while True:
+            try:
+                await door.passed()
+            except asyncio.CancelledError:
+                continue
+            done.append("ended")
+            return "late"
+
+    @workflow
+    async def flow() -> str:
+        return await stubborn()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await door.reached()
+        await run.cancel()
+        await has_recorded(run, "cancel")
+        await door.reached(2)
+        assert await run.status() == "running"
+        door.open()
+        assert isinstance(await failure(run), RunCancelled)
+        assert [(s.state, s.value) for s in await run.steps() if s.name == "stubborn"] == [("late", "late")]
+    assert done == ["ended"]
+
+
+async def test_a_cancellation_asked_for_while_a_run_gets_stuck_is_kept(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step(effect="once")
+    async def pay() -> None:
+        raise TimeoutError
+
+    @step
+    async def beside() -> None:
+        await door.passed()
+
+    @workflow
+    async def flow() -> None:
+        await asyncio.gather(pay(), beside())
+        await note("after")
+
+    async with open_app() as app:
+        run = await app.start(flow(), id="one")
+        await door.reached()
+        await run.cancel()
+        door.open()
+        assert (await stuck(run)).reason == "in_doubt"
+        await app.resolve("one", "pay", outlast.Happened(None))
+        assert isinstance(await failure(run), RunCancelled)
+    assert done == []

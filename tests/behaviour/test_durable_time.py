@@ -1,0 +1,186 @@
+"""Time and races in a body: a deadline is fixed once, and who won is what was recorded first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from outlast import step, workflow
+from tests.behaviour.stage import Door, OpenApp, Restart, reaches
+
+executed: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_executed() -> None:
+    executed.clear()
+
+
+@step
+async def do(what: Any) -> Any:
+    executed.append(what)
+    return what
+
+
+async def test_a_deadline_does_not_start_over_after_a_restart(open_app: OpenApp) -> None:
+    """TIM-02: the moment is fixed by the event before, and no restart moves it."""
+
+    @workflow
+    async def flow() -> None:
+        await asyncio.sleep(3600)
+
+    dues = set()
+    async with open_app() as app:
+        await reaches(await app.start(flow(), id="one"), "waiting")
+    for _ in range(2):
+        async with open_app() as app:
+            info = await (await app.get("one")).info()
+            assert (info.due or 0) - (info.started or 0) == pytest.approx(3600, abs=1e-3)
+            dues.add(info.due)
+            await app.cancel("one")
+            await reaches(await app.get("one"), "cancelled")
+            await reaches(await app.resume("one"), "waiting")  # wakes it, and has it wait again
+    assert len(dues) == 1
+
+
+async def test_a_timeout_goes_on_counting_through_a_restart(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def wait() -> None:
+        await door.passed()
+
+    @workflow
+    async def flow() -> str:
+        try:
+            async with asyncio.timeout(0.3):
+                await wait()
+        except TimeoutError:
+            return "late"
+        return "in time"
+
+    for _ in range(2):
+        async with open_app() as app:
+            run = await app.start(flow(), id="one")
+            await door.reached()
+    async with open_app() as app:
+        run = await app.get("one")
+        assert await run.result() == "late"
+        info = await run.info()
+        assert (info.ended or 0) - (info.started or 0) < 5
+
+
+async def test_wait_first_completed_keeps_its_winner(restart: Restart) -> None:
+    fast, slow = Door(), Door()
+    fast.open()
+
+    @step
+    async def racer(name: str) -> str:
+        await (fast if name == "fast" else slow).passed()
+        executed.append(name)
+        return name
+
+    @workflow
+    async def flow() -> list[str]:
+        racers = [asyncio.create_task(racer(name)) for name in ("slow", "fast")]
+        done, pending = await asyncio.wait(racers, return_when=asyncio.FIRST_COMPLETED)
+        winner = next(iter(done)).result()
+        await restart.point()
+        slow.open()
+        rest = [await task for task in pending]
+        return [winner, *rest]
+
+    assert await restart.result(flow()) == ["fast", "slow"]
+
+
+@pytest.mark.parametrize("order", [["timer", "event"], ["event", "timer"]])
+@pytest.mark.parametrize("winner", ["timer", "event"])
+async def test_the_winner_of_a_race_is_the_one_recorded_first_for_ever(
+    restart: Restart, order: list[str], winner: str
+) -> None:
+    """REP-06: also once the loser has finished too."""
+    door = Door()
+
+    @step
+    async def event() -> str:
+        await door.passed()
+        return "event"
+
+    async def timer() -> str:
+        await asyncio.sleep(0.05)
+        return "timer"
+
+    @workflow
+    async def flow() -> list[str]:
+        tasks = [asyncio.create_task(event() if name == "event" else timer()) for name in order]
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        first = [task.result() for task in tasks if task in done]
+        await opened()
+        both = sorted([*first, *[await task for task in pending]])
+        await restart.point()
+        return [*first, *both]
+
+    @step
+    async def opened() -> None:
+        door.open()
+
+    if winner == "event":
+        door.open()
+    assert await restart.result(flow()) == [winner, "event", "timer"]
+
+
+async def test_a_long_sleep_survives_any_number_of_restarts(open_app: OpenApp) -> None:
+    @workflow
+    async def flow() -> str:
+        await do("before")
+        await asyncio.sleep(0.4)
+        return await do("after")
+
+    async with open_app() as app:
+        run = await app.start(flow(), id="one")
+        await reaches(run, "waiting")
+    for _ in range(3):
+        async with open_app() as app:
+            assert await (await app.get("one")).status() == "waiting"
+    async with open_app() as app:
+        assert await (await app.get("one")).result() == "after"
+    assert executed == ["before", "after"]
+
+
+@pytest.mark.parametrize("days", [1, 25, 400, 3_000_000])
+async def test_a_sleep_of_any_length_can_be_waited_for(open_app: OpenApp, days: int) -> None:
+    """TIM-10."""
+
+    @workflow
+    async def flow() -> str:
+        try:
+            await asyncio.wait_for(asyncio.sleep(days * 86_400), 0.02)
+        except TimeoutError:
+            return "given up"
+        return "slept"
+
+    @workflow
+    async def sleeping() -> None:
+        await asyncio.sleep(days * 86_400)
+
+    async with open_app() as app:
+        assert await (await app.start(flow())).result() == "given up"
+        run = await app.start(sleeping())
+        await reaches(run, "waiting")
+        info = await run.info()
+        assert (info.due or 0) - (info.started or 0) == pytest.approx(days * 86_400, rel=1e-6)
+
+
+async def test_waiting_for_ever_is_waiting(open_app: OpenApp) -> None:
+    @workflow
+    async def flow() -> None:
+        await asyncio.Event().wait()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await reaches(run, "waiting")
+        assert "something that nothing of this run can bring about" in (await run.info()).detail
+        await run.cancel()
+        await reaches(run, "cancelled")
