@@ -75,7 +75,7 @@ class Retry:
         try:
             delay = min(self.max_delay, self.initial * self.factor ** (attempt - 1))
         except OverflowError:
-            delay = self.max_delay
+            delay = self.max_delay if self.initial else 0.0
         digest = hashlib.blake2b(f"{key}\0{attempt}".encode(), digest_size=4).digest()
         return delay * (1 - self.jitter * int.from_bytes(digest, "big") / 2**32)
 
