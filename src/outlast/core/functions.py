@@ -25,16 +25,22 @@ class Definition(Generic[P, R]):
     def __init__(self, fn: Callable[P, Any], name: str | None) -> None:
         if not callable(fn):
             raise WrongUse(f"@outlast.{self.noun} decorates a function, not {fn!r}")
+        if isinstance(fn, staticmethod):
+            raise WrongUse(f"@staticmethod belongs above @outlast.{self.noun}, not below it ({fn.__name__})")
+        plain = _innermost(fn)
+        if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+            raise WrongUse(f"{_plain_name(fn)} yields, and a {self.noun} returns one value; return a list instead")
         self.fn = fn
         self.name: str = name or _plain_name(fn)
         if not self.name or any(c in self.name for c in "/#.[]!%:") or not self.name.isprintable():
             raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % : may be in it")
         self.is_async = is_async(fn)
         functools.update_wrapper(self, fn, updated=())  # type: ignore[arg-type]
+        self.__name__: str = getattr(fn, "__name__", self.name)  # partials and callable objects have none
         # Frameworks ask inspect and asyncio whether to await. Both look at the code's flags of anything
         # that has a function's attributes (Python 3.11 knows no other way), and at these marks.
         if self.is_async:
-            code = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
+            code = getattr(plain, "__code__", None) or getattr(type(plain).__call__, "__code__", None)
             self.__code__ = code
             self.__defaults__ = getattr(fn, "__defaults__", None)
             self.__kwdefaults__ = getattr(fn, "__kwdefaults__", None)
@@ -47,7 +53,7 @@ class Definition(Generic[P, R]):
         if instance is None:
             return self
         bound = copy.copy(self)
-        bound.fn = functools.partial(self.fn, instance)
+        bound.fn = bound.__wrapped__ = functools.partial(self.fn, instance)  # type: ignore[attr-defined]
         return bound
 
     def __repr__(self) -> str:
@@ -58,7 +64,7 @@ class Definition(Generic[P, R]):
         """Where the function stands, `module:qualname`; a script run by itself counts as the module of its file's
         name.
         """
-        fn = inspect.unwrap(self.fn)
+        fn = inspect.unwrap(_innermost(self.fn))
         module = getattr(fn, "__module__", "") or ""
         if module == "__main__":
             main = sys.modules["__main__"]
@@ -112,23 +118,26 @@ class Definition(Generic[P, R]):
 
 def is_async(fn: Any) -> bool:
     """Tell whether calling this gives something to await."""
-    while isinstance(fn, functools.partial):
-        fn = fn.func
+    fn = _innermost(fn)
     called = getattr(type(fn), "__call__", None)  # noqa: B004 - a callable object may be async, too
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(called)
 
 
-def _plain_name(fn: Any) -> str:
+def _innermost(fn: Any) -> Any:
+    """Return the function that a partial, or a partial of one, calls."""
     while isinstance(fn, functools.partial):
         fn = fn.func
+    return fn
+
+
+def _plain_name(fn: Any) -> str:
+    fn = _innermost(fn)
     name = getattr(fn, "__name__", None) or type(fn).__name__
     return "lambda" if name == "<lambda>" else str(name)
 
 
 def _hints(fn: Any) -> dict[str, Any]:
-    while isinstance(fn, functools.partial):
-        fn = fn.func
     try:
-        return inspect.get_annotations(fn, eval_str=True)
+        return inspect.get_annotations(_innermost(fn), eval_str=True)
     except Exception:  # noqa: BLE001 - an annotation may be anything; it only helps decoding
         return {}
