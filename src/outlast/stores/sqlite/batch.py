@@ -53,7 +53,7 @@ class Fences:
 
     def begin(self, db: apsw.Connection) -> None:
         """Forget what may no longer hold, at the start of a transaction that has the write lock."""
-        version: Any = db.execute("PRAGMA data_version").fetchall()[0][0]
+        version: Any = db.execute("PRAGMA data_version").get
         if self._open or version != self._version or db is not self._db or len(self.runs) > FENCES_KEPT:
             self.forget_all()
         self._db, self._version, self._open = db, version, True

@@ -33,6 +33,7 @@ RUN_VALUES = (
     "id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, parent, parent_key, "
     "forks, created, started, python, version"
 )
+INSERT_RECORDS = f"INSERT OR ROLLBACK INTO records (run, {RECORD_COLUMNS})"
 END = (
     "UPDATE OR ROLLBACK runs SET status = v.column2, result = v.column3, error = v.column4, culprit = v.column5, "
     "detail = v.column6, ended = v.column7, owner = NULL, due = NULL, reason = NULL FROM ({}) AS v "
@@ -57,7 +58,7 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
         deliver(b, verb, fence)
         answers.append(DONE)
     new.sort()  # by run and seq, as the table is: each page of it is visited once
-    _insert(b, f"INSERT OR ROLLBACK INTO records (run, {RECORD_COLUMNS})", new)
+    _insert(b, INSERT_RECORDS, new)
     return answers
 
 
@@ -167,7 +168,7 @@ def _as_kept(verb: StartRun, **state: Any) -> Any:
 
 def _insert(b: Batch, head: str, rows: Sequence[Row]) -> None:
     for chunk in _chunks(rows):
-        b.db.execute(f"{head} {_values(len(chunk[0]), len(chunk))}", [*chain.from_iterable(chunk)])
+        b.db.execute(_statement(head, len(chunk[0]), len(chunk)), [*chain.from_iterable(chunk)])
 
 
 def _chunks(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -176,6 +177,11 @@ def _chunks(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
         while len(rows) - at >= size:
             yield rows[at : at + size]
             at += size
+
+
+@cache
+def _statement(head: str, width: int, height: int) -> str:
+    return f"{head} {_values(width, height)}"
 
 
 @cache
