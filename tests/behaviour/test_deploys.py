@@ -206,7 +206,7 @@ def deploy_child() -> Any:
     [
         (other_name, "the code makes no such call at this point; it waits for main/b#1"),
         (other_arguments, r"the code calls it with other arguments: \[\"other\"\]"),
-        (nothing_at_all, "makes no such call at this point; it waits for nothing"),
+        (nothing_at_all, "makes no such call at this point; it waits for main/!timer#1"),
         (ends_at_once, "ended succeeded"),
         (raises, "ended failed"),
         (as_child, "the code calls the workflow a here"),
