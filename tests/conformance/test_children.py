@@ -6,7 +6,7 @@ import pytest
 
 from outlast.core.records import Kind, RunRow
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Cancel, Conflict, Done, Resume, Started, StartRun
+from outlast.stores.verbs import Cancel, Conflict, Done, Resume, Started, StartRun
 from tests.conformance.world import World, finish, park, record, run_row, stick, write
 
 KEY = "main/child#1"

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Claim, Claimed
+from outlast.stores.verbs import Claim, Claimed
 from tests.conformance.conftest import StoreFactory
 from tests.conformance.world import World, finish, park, record, release, write
 

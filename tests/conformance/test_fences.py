@@ -8,7 +8,7 @@ import pytest
 
 from outlast.core.records import RunRow
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Beat, Beaten, Claim, Done, Fenced, Leave, StartRun, TakenOver, Verb
+from outlast.stores.verbs import Beat, Beaten, Claim, Done, Fenced, Leave, StartRun, TakenOver, Verb
 from tests.conformance.conftest import StoreFactory
 from tests.conformance.world import (
     LEASE_S,

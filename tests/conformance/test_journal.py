@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from outlast.core.records import Effect, Kind
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Done, Failed, Fenced
+from outlast.stores.verbs import Done, Failed, Fenced
 from tests.conformance.world import World, finish, message, record, release, write
 
 

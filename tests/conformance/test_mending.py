@@ -8,7 +8,7 @@ import pytest
 
 from outlast.core.records import Fork, Kind, Record
 from outlast.core.transitions import Reason, Status
-from outlast.stores.protocol import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started, StartRun, Verb
+from outlast.stores.verbs import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started, StartRun, Verb
 from tests.conformance.world import World, finish, message, park, record, release, run_row, stick, write
 
 KEY = "main/charge#1"

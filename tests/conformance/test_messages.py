@@ -6,7 +6,7 @@ import pytest
 
 from outlast.core.records import InboxRow, Kind
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Cancel, Done, Kept, Refused, Send
+from outlast.stores.verbs import Cancel, Done, Kept, Refused, Send
 from tests.conformance.world import World, finish, message, park, record, release, stick, take_over, write
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from outlast.core.records import Kind
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Claimed, Prune, RunFilter, Started, StartRun
+from outlast.stores.protocol import RunFilter
+from outlast.stores.verbs import Claimed, Prune, Started, StartRun
 from tests.conformance.world import World, finish, message, record, run_row, write
 
 

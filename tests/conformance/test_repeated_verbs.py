@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outlast.core.records import Kind, WorkerRow
 from outlast.core.transitions import Reason, Status
-from outlast.stores.protocol import (
+from outlast.stores.verbs import (
     Beat,
     Beaten,
     Cancel,

@@ -19,7 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from outlast.core.records import Kind, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Reason, Status
 from outlast.stores.memory import MemoryStore
-from outlast.stores.protocol import (
+from outlast.stores.protocol import RunFilter, Store
+from outlast.stores.sqlite import SqliteStore
+from outlast.stores.verbs import (
     Beat,
     Cancel,
     Claim,
@@ -32,16 +34,13 @@ from outlast.stores.protocol import (
     Release,
     Resolve,
     Resume,
-    RunFilter,
     Send,
     StartRun,
     Stick,
-    Store,
     TakeOver,
     Verb,
     Write,
 )
-from outlast.stores.sqlite import SqliteStore
 from tests.conformance.world import SetClock, memory_folder
 
 FLOWS = ("flow", "other")

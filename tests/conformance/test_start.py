@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from outlast.core.records import Fork, RunRow
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Answer, Conflict, Started, StartRun
+from outlast.stores.verbs import Answer, Conflict, Started, StartRun
 from tests.conformance.conftest import StoreFactory
 from tests.conformance.world import World, run_row
 

@@ -8,7 +8,7 @@ import pytest
 
 from outlast.core.records import Kind, RunRow
 from outlast.core.transitions import TABLE, Event, Reason, Status, after
-from outlast.stores.protocol import Answer, Cancel, Fenced, Kept, Refused, Resolve, Resume, Verb
+from outlast.stores.verbs import Answer, Cancel, Fenced, Kept, Refused, Resolve, Resume, Verb
 from tests.conformance.world import World, finish, message, park, record, release, stick, take_over, write
 
 INTENT = record(1, Kind.INTENT, key="main/charge#1", attempt=1)

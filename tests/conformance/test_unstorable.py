@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from outlast.core.records import Record, WorkerRow
-from outlast.stores.protocol import Cancel, Done, Failed, Register, Resolve, Send, StartRun, Verb
 from outlast.stores.rules import INDEXED_MAX_BYTES
+from outlast.stores.verbs import Cancel, Done, Failed, Register, Resolve, Send, StartRun, Verb
 from tests.conformance.world import World, finish, message, park, record, run_row, stick, write
 
 BAD_TEXT = ["a\0b", "\ud800", "x\udfff"]

@@ -6,18 +6,7 @@ import threading
 
 from outlast.core.records import Kind, WorkerRow, WorkerState
 from outlast.core.transitions import Reason, Status
-from outlast.stores.protocol import (
-    Beat,
-    Beaten,
-    Claimed,
-    Done,
-    Fenced,
-    Leave,
-    Prune,
-    Refused,
-    Register,
-    TakenOver,
-)
+from outlast.stores.verbs import Beat, Beaten, Claimed, Done, Fenced, Leave, Prune, Refused, Register, TakenOver
 from tests.conformance.conftest import StoreFactory
 from tests.conformance.world import LEASE_S, World, finish, park, record, take_over, write
 

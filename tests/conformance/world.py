@@ -9,7 +9,8 @@ from typing import Any
 
 from outlast.core.records import Kind, Record, RunRow, WorkerRow
 from outlast.core.transitions import Reason, Status
-from outlast.stores.protocol import (
+from outlast.stores.protocol import RunFilter, Store
+from outlast.stores.verbs import (
     Answer,
     Claim,
     Claimed,
@@ -18,12 +19,10 @@ from outlast.stores.protocol import (
     Park,
     Register,
     Release,
-    RunFilter,
     Send,
     Started,
     StartRun,
     Stick,
-    Store,
     TakeOver,
     Verb,
     Write,

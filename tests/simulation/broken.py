@@ -17,8 +17,8 @@ from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Batch, Writer
 from outlast.stores.memory import verbs
 from outlast.stores.memory.tables import Tables
-from outlast.stores.protocol import TakenOver, TakeOver
 from outlast.stores.rules import Hold
+from outlast.stores.verbs import TakenOver, TakeOver
 
 NEVER = 1e12
 

@@ -10,7 +10,7 @@ from outlast.core.effects import InStep
 from outlast.core.records import Effect, Record, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory import MemoryStore
-from outlast.stores.protocol import (
+from outlast.stores.verbs import (
     Answer,
     Beat,
     Beaten,

@@ -12,7 +12,7 @@ from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Reason, Status
-from outlast.stores.protocol import Resume
+from outlast.stores.verbs import Resume
 from tests.simulation.programs import Plan, script
 from tests.simulation.world import receipt
 

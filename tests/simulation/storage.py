@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import StoreUnavailable
 from outlast.stores.memory import MemoryStore
-from outlast.stores.protocol import Answer, Verb
+from outlast.stores.verbs import Answer, Verb
 
 if TYPE_CHECKING:
     from tests.simulation.oracle import Oracle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.runtime.watcher import Watcher
 from outlast.runtime.writer import Batch, Done, Writer
-from outlast.stores.protocol import Verb
+from outlast.stores.verbs import Verb
 from tests.simulation.storage import Crashed
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from outlast.cli.exits import ExitCode
 from outlast.core.records import Kind, Record, RunRow, WorkerRow
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.clock import SystemClock
-from outlast.stores.protocol import Claim, Finish, Register, StartRun, Stick, Write
 from outlast.stores.sqlite import SqliteStore
+from outlast.stores.verbs import Claim, Finish, Register, StartRun, Stick, Write
 from tests.unit.outlast_command import Outlast
 
 

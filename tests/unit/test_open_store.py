@@ -9,8 +9,8 @@ import pytest
 from outlast.core.errors import ReadOnlyStore, WrongUse
 from outlast.stores.memory import MemoryStore
 from outlast.stores.open import open_store
-from outlast.stores.protocol import StartRun
 from outlast.stores.sqlite import SqliteStore
+from outlast.stores.verbs import StartRun
 from tests.conformance.world import SetClock, run_row
 
 

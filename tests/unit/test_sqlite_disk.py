@@ -14,8 +14,8 @@ import pytest
 from outlast.core.errors import StoreUnavailable
 from outlast.core.records import RunRow
 from outlast.runtime.clock import SystemClock
-from outlast.stores.protocol import Done, Prune
 from outlast.stores.sqlite import SqliteStore
+from outlast.stores.verbs import Done, Prune
 from tests.conformance.world import SetClock, World, finish, record, release, write
 from tests.unit.clean_processes import CLEAN
 

@@ -14,8 +14,9 @@ import pytest
 
 from outlast.core.errors import StoreUnavailable
 from outlast.runtime.clock import SystemClock
-from outlast.stores.protocol import RunFilter, Started, StartRun
+from outlast.stores.protocol import RunFilter
 from outlast.stores.sqlite import SqliteStore, locks, write_lock_holder
+from outlast.stores.verbs import Started, StartRun
 from tests.conformance.world import run_row
 from tests.unit.clean_processes import CLEAN
 

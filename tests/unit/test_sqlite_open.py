@@ -13,8 +13,9 @@ import pytest
 
 from outlast.core.errors import NotAStore, ReadOnlyStore, StoreError, StoreUnavailable
 from outlast.core.records import RunRow
-from outlast.stores.protocol import Failed, RunFilter, Started, StartRun
+from outlast.stores.protocol import RunFilter
 from outlast.stores.sqlite import SqliteStore, schema
+from outlast.stores.verbs import Failed, Started, StartRun
 from tests.conformance.world import SetClock, World, record, run_row, write
 
 NOBODY = 65534

@@ -10,8 +10,9 @@ import apsw
 import pytest
 
 from outlast.core.transitions import Status
-from outlast.stores.protocol import Beat, Claim, Claimed, Done, RunFilter
+from outlast.stores.protocol import RunFilter
 from outlast.stores.sqlite import SqliteStore
+from outlast.stores.verbs import Beat, Claim, Claimed, Done
 from tests.conformance.world import SetClock, World, finish, message, park, record, write
 
 CROWD = 100_000

@@ -17,8 +17,9 @@ import pytest
 from outlast.core.records import WorkerRow
 from outlast.core.transitions import Status
 from outlast.runtime.clock import SystemClock
-from outlast.stores.protocol import Claim, Claimed, Done, Register, RunFilter, Started, StartRun
+from outlast.stores.protocol import RunFilter
 from outlast.stores.sqlite import SqliteStore
+from outlast.stores.verbs import Claim, Claimed, Done, Register, Started, StartRun
 from tests.conformance.world import finish, record, run_row, write
 from tests.unit.clean_processes import CLEAN
 

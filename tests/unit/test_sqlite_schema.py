@@ -14,8 +14,8 @@ import pytest
 
 from outlast.core.errors import NotAStore, ReadOnlyStore
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
-from outlast.stores.protocol import Started, StartRun
 from outlast.stores.sqlite import SqliteStore, rows, schema
+from outlast.stores.verbs import Started, StartRun
 from tests.conformance.world import SetClock, run_row
 from tests.unit.clean_processes import CLEAN
 

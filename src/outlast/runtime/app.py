@@ -24,7 +24,8 @@ from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
 from outlast.stores.open import open_store
-from outlast.stores.protocol import Answer, Cancel, Conflict, Done, Failed, Refused, RunFilter, Started, StartRun, Store
+from outlast.stores.protocol import RunFilter, Store
+from outlast.stores.verbs import Answer, Cancel, Conflict, Done, Failed, Refused, Started, StartRun
 
 R = TypeVar("R")
 

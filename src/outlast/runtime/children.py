@@ -13,7 +13,7 @@ from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
-from outlast.stores.protocol import Answer, Cancel, Conflict, Started, StartRun
+from outlast.stores.verbs import Answer, Cancel, Conflict, Started, StartRun
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution

@@ -14,7 +14,8 @@ from outlast.core.records import RunRow
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
-from outlast.stores.protocol import Answer, Claim, Claimed, Done, Fenced, Loaded, Release, Stick
+from outlast.stores.protocol import Loaded
+from outlast.stores.verbs import Answer, Claim, Claimed, Done, Fenced, Release, Stick
 
 if TYPE_CHECKING:
     from outlast.runtime.worker import Worker

@@ -20,7 +20,7 @@ from outlast.core.transitions import Reason, Status
 from outlast.runtime.engines import engine_of
 from outlast.runtime.notices import log
 from outlast.runtime.steps import Steps
-from outlast.stores.protocol import Answer, Done, Finish, Kept, Park, Release, Stick, Write
+from outlast.stores.verbs import Answer, Done, Finish, Kept, Park, Release, Stick, Write
 
 if TYPE_CHECKING:
     from outlast.core.functions import Definition

@@ -23,7 +23,8 @@ from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.run import Run
-from outlast.stores.protocol import Conflict, Done, ForkRun, Loaded, Refused, Resolve, Resume, Started
+from outlast.stores.protocol import Loaded
+from outlast.stores.verbs import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started
 
 if TYPE_CHECKING:
     from outlast.codec import Codec

@@ -35,18 +35,8 @@ from outlast.runtime.notices import Notices
 from outlast.runtime.places import Places
 from outlast.runtime.watcher import Watcher
 from outlast.runtime.writer import Lease, Writer
-from outlast.stores.protocol import (
-    Answer,
-    Beaten,
-    Failed,
-    Fenced,
-    Finish,
-    Leave,
-    Register,
-    Store,
-    TakenOver,
-    TakeOver,
-)
+from outlast.stores.protocol import Store
+from outlast.stores.verbs import Answer, Beaten, Failed, Fenced, Finish, Leave, Register, TakenOver, TakeOver
 
 if TYPE_CHECKING:
     from outlast.core.engine import Codec

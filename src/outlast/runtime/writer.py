@@ -22,7 +22,8 @@ from typing import Protocol
 from outlast.core.errors import ReadOnlyStore, StoreError, StoreUnavailable
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.notices import Notices, log
-from outlast.stores.protocol import Answer, Beat, Beaten, Fenced, Store, Verb
+from outlast.stores.protocol import Store
+from outlast.stores.verbs import Answer, Beat, Beaten, Fenced, Verb
 
 Done = Callable[[Answer | StoreError], None]
 Batch = list[tuple[Verb, Done, float | None]]

@@ -16,7 +16,7 @@ import msgspec
 
 from outlast.core.records import Kind, Record, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
-from outlast.stores.protocol import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
+from outlast.stores.verbs import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
 
 INDEXED_MAX_BYTES = 2_000  # an index entry of the narrowest database takes about 2,700
 INBOX_KINDS = frozenset({Kind.CHILD, Kind.CANCEL, Kind.MESSAGE})

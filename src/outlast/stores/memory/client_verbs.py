@@ -11,7 +11,8 @@ from outlast.core.records import Kind, Record, RunRow, WorkerState
 from outlast.core.transitions import ENDED, Event, Reason, Status, after
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.memory.verbs import take
-from outlast.stores.protocol import (
+from outlast.stores.rules import CANCEL_ID, Hold
+from outlast.stores.verbs import (
     Answer,
     Cancel,
     Claimed,
@@ -27,7 +28,6 @@ from outlast.stores.protocol import (
     Started,
     StartRun,
 )
-from outlast.stores.rules import CANCEL_ID, Hold
 
 SETTLED = frozenset({Kind.RESOLUTION, Kind.LATE, Kind.STEP, Kind.ATTEMPT})
 

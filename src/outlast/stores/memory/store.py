@@ -15,8 +15,9 @@ from outlast.core.records import InboxRow, Record, RunRow, WorkerRow, WorkerStat
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory import client_verbs, verbs
 from outlast.stores.memory.tables import Tables
-from outlast.stores.protocol import Answer, Clock, Loaded, RunFilter, StoreInfo, Verb
+from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
 from outlast.stores.rules import objection
+from outlast.stores.verbs import Answer, Verb
 
 VERBS = verbs.VERBS | client_verbs.VERBS
 

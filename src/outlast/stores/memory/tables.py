@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from outlast.core.records import InboxRow, Kind, Record, RunRow, WorkerRow
 from outlast.core.transitions import ENDED, Status
-from outlast.stores.protocol import Clock, Fenced, Resume, TakenOver
+from outlast.stores.protocol import Clock
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
+from outlast.stores.verbs import Fenced, Resume, TakenOver
 
 LIVE = frozenset({Status.PENDING, Status.RUNNING, Status.WAITING})
 

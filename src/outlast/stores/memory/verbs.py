@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from outlast.core.records import Kind, Record, WorkerRow, WorkerState
 from outlast.core.transitions import CLAIMABLE, Event, Reason, Status, after
 from outlast.stores.memory.tables import Entry, Member, Tables
-from outlast.stores.protocol import (
+from outlast.stores.rules import END_EVENTS, Hold, crash_loop, missing_record, other_content, out_of_step
+from outlast.stores.verbs import (
     Answer,
     Beat,
     Beaten,
@@ -32,7 +33,6 @@ from outlast.stores.protocol import (
     TakeOver,
     Write,
 )
-from outlast.stores.rules import END_EVENTS, Hold, crash_loop, missing_record, other_content, out_of_step
 
 # -- leases --------------------------------------------------------------------
 

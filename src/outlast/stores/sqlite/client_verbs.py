@@ -6,7 +6,11 @@ import msgspec
 
 from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
-from outlast.stores.protocol import (
+from outlast.stores.rules import CANCEL_ID, Hold
+from outlast.stores.sqlite.batch import LIVE, Batch
+from outlast.stores.sqlite.owned_runs import take
+from outlast.stores.sqlite.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
+from outlast.stores.verbs import (
     Answer,
     Cancel,
     Claimed,
@@ -22,10 +26,6 @@ from outlast.stores.protocol import (
     Started,
     StartRun,
 )
-from outlast.stores.rules import CANCEL_ID, Hold
-from outlast.stores.sqlite.batch import LIVE, Batch
-from outlast.stores.sqlite.owned_runs import take
-from outlast.stores.sqlite.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
 
 
 def start_run(b: Batch, verb: StartRun) -> Answer:

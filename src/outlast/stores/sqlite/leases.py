@@ -6,9 +6,9 @@ import msgspec
 
 from outlast.core.records import WorkerRow, WorkerState
 from outlast.core.transitions import Event, Status, after
-from outlast.stores.protocol import Answer, Beat, Beaten, Fenced, Leave, Refused, Register, TakenOver, TakeOver
 from outlast.stores.rules import crash_loop
 from outlast.stores.sqlite.batch import Batch
+from outlast.stores.verbs import Answer, Beat, Beaten, Fenced, Leave, Refused, Register, TakenOver, TakeOver
 
 assert after(Status.RUNNING, Event.RELEASE) is Status.PENDING  # what the statements below say
 assert after(Status.RUNNING, Event.TAKE_OVER) is Status.PENDING

@@ -13,12 +13,13 @@ from pathlib import Path
 import apsw
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
-from outlast.stores.protocol import Answer, Clock, Loaded, Prune, RunFilter, StoreInfo, Verb
+from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
 from outlast.stores.sqlite import reads
 from outlast.stores.sqlite.batch import Batch, Fences
 from outlast.stores.sqlite.connections import Connections
 from outlast.stores.sqlite.locks import describe_holder, write_lock_holder
 from outlast.stores.sqlite.verbs import SURPRISES, apply
+from outlast.stores.verbs import Answer, Prune, Verb
 
 VACUUM_PAGES = 500  # in one go, so that nobody waits long for the lock
 

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from outlast.stores.protocol import (
+from outlast.stores.rules import objection
+from outlast.stores.sqlite import client_verbs, leases, owned_runs
+from outlast.stores.sqlite.batch import Batch, Surprise
+from outlast.stores.sqlite.journal import write
+from outlast.stores.sqlite.opening import REFUSALS
+from outlast.stores.sqlite.together import finish_all, start_all, write_all
+from outlast.stores.verbs import (
     Answer,
     Beat,
     Cancel,
@@ -33,12 +39,6 @@ from outlast.stores.protocol import (
     Verb,
     Write,
 )
-from outlast.stores.rules import objection
-from outlast.stores.sqlite import client_verbs, leases, owned_runs
-from outlast.stores.sqlite.batch import Batch, Surprise
-from outlast.stores.sqlite.journal import write
-from outlast.stores.sqlite.opening import REFUSALS
-from outlast.stores.sqlite.together import finish_all, start_all, write_all
 
 VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     Register: leases.register,
