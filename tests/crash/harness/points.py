@@ -23,10 +23,10 @@ import apsw
 import msgspec
 
 from outlast.core.errors import StoreUnavailable
-from outlast.stores.protocol import Answer, Claimed, Finish, Park, Release, Started, StartRun, Stick, Verb, Write
 from outlast.stores.sqlite import opening
 from outlast.stores.sqlite.connections import Connections
 from outlast.stores.sqlite.store import SqliteStore
+from outlast.stores.verbs import Answer, Claimed, Finish, Park, Release, Started, StartRun, Stick, Verb, Write
 
 CHILD_ID = re.compile(r"\.(\w+)\.[0-9a-f]{10}$")  # what is random in a child's run id
 
