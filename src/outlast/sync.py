@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
@@ -27,6 +26,7 @@ from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
 from outlast.core.settings import DidNotHappen, Happened
+from outlast.runtime.clock import SystemClock
 from outlast.runtime.run import RunInfo, StepInfo
 
 R = TypeVar("R")
@@ -216,7 +216,7 @@ def sleep(seconds: float) -> None:
     """Sleep: durably in a sync workflow, where it survives restarts; plainly elsewhere."""
     place = here.get()
     if not isinstance(place, InBody):
-        time.sleep(seconds)
+        SystemClock().sleep(seconds)
     elif place.ops.blocking:
         place.ops.sleep(seconds)
     else:

@@ -19,6 +19,10 @@ class SystemClock:
         """
         return _boot_time()
 
+    def sleep(self, seconds: float) -> None:
+        """Let this thread wait."""
+        time.sleep(seconds)
+
     def boot_id(self) -> str:
         """Return a name of this start of the machine; boot times are comparable only under the same name."""
         return _BOOT_ID
