@@ -396,12 +396,9 @@ async def met(p: Play, rng: Random, depth: int) -> int:
     barrier = asyncio.Barrier(2)
 
     async def arrive(i: int) -> int:
-        await rng_step(i)(i)
+        await (fetch, save)[i](i)
         async with asyncio.timeout(2):
             return i if await barrier.wait() == 0 else 0
-
-    def rng_step(i: int) -> Any:
-        return (fetch, save)[i % 2]
 
     got = await asyncio.gather(*(arrive(i) for i in range(2)), return_exceptions=True)
     return fold(fold(0, got[0]), got[1])

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from outlast.core import spawners
+from outlast.core import loop, spawners
 from outlast.core.definitions import Call
 from outlast.core.engine import Engine
 from outlast.core.loop import RunTask
@@ -37,6 +37,13 @@ _one = os.environ.get("OUTLAST_SEED")
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_random_programs_replay_from_every_prefix(first: int) -> None:
     for seed in range(first, first + CHUNK):
+        check(seed, most_continued=CONTINUED)
+
+
+@pytest.mark.parametrize("limit", [3, 17])
+def test_turns_that_are_cut_short_replay_as_they_were_cut(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(loop, "CALLBACKS_PER_DRAIN", limit)
+    for seed in range(20):
         check(seed, most_continued=CONTINUED)
 
 
