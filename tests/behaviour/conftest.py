@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from outlast import App
+from outlast.runtime import app as app_module
+from tests.behaviour.gated_store import Gate, GatedStore
 from tests.behaviour.stage import Ears, OpenApp, Restart
 
 HERE = Path(__file__).parent
@@ -71,6 +73,15 @@ def ears() -> Ears:
 def restart(open_app: OpenApp) -> Restart:
     """Return a point for workflow bodies at which the program is restarted."""
     return Restart(open_app)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Return a gate that all commits of all Apps of this test go through."""
+    made = Gate()
+    real = app_module.open_store
+    monkeypatch.setattr(app_module, "open_store", lambda url, clock: GatedStore(real(url, clock), made))
+    return made
 
 
 @pytest.fixture(autouse=True)

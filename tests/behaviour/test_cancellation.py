@@ -326,25 +326,6 @@ async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp)
     assert done == ["given up"]
 
 
-async def test_shielded_work_is_left_to_finish(open_app: OpenApp) -> None:
-    @workflow
-    async def flow() -> None:
-        inner = asyncio.create_task(note("shielded"))
-        try:
-            await asyncio.shield(inner)
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            done.append(await inner)
-            raise
-
-    async with open_app() as app:
-        run = await app.start(flow())
-        await reaches(run, "waiting")
-        await run.cancel()
-        assert isinstance(await failure(run), RunCancelled)
-    assert done[:2] == ["shielded", "shielded"]
-
-
 async def test_a_step_that_ignores_its_cancellation_holds_up_the_end(open_app: OpenApp) -> None:
     door = Door()
 

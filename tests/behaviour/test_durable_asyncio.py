@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import outlast
-from outlast import step, workflow
-from tests.behaviour.stage import OpenApp, Restart
+from outlast import RunCancelled, step, workflow
+from tests.behaviour.stage import OpenApp, Restart, failure, reaches
 
 executed: list[Any] = []
 
@@ -348,3 +348,22 @@ async def test_a_body_that_polls_for_a_step_gets_there(restart: Restart) -> None
 
     assert await restart.result(polling()) == "polled"
     assert executed == ["polled"]
+
+
+async def test_shielded_work_is_left_to_finish(open_app: OpenApp) -> None:
+    @workflow
+    async def flow() -> None:
+        inner = asyncio.create_task(do("shielded"))
+        try:
+            await asyncio.shield(inner)
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            executed.append(await inner)
+            raise
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await reaches(run, "waiting")
+        await run.cancel()
+        assert isinstance(await failure(run), RunCancelled)
+    assert executed[:2] == ["shielded", "shielded"]

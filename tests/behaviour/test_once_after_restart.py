@@ -64,7 +64,7 @@ async def test_after_a_restart_did_not_happen_is_believed_once_it_has_settled(op
     assert sent == [5, 5]
 
 
-async def test_an_open_attempt_is_settled_before_an_overdue_timer_fires(open_app: OpenApp, ears: Ears) -> None:
+async def test_an_open_attempt_is_settled_before_an_overdue_timer_fires(open_app: OpenApp) -> None:
     door = Door()
 
     async def confirm(key: str, cents: int) -> Any:
