@@ -1,8 +1,7 @@
 """Random workflow bodies: each seed is one program over all that asyncio has to offer.
 
-A program is a tree of nodes; each node does something with tasks, locks, timeouts or steps, and folds what it
-sees into a number. It also writes down what it sees, when, and on which branch (`Play.trace`), so that two
-executions can be compared deed by deed and not by their results alone.
+A program is a tree of nodes; each does something with tasks, locks, timeouts or steps, folds what it sees into a
+number, and writes it down (`Play.trace`), so that two executions can be compared deed by deed.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import outlast
 from outlast.core.effects import InBody
@@ -38,9 +38,7 @@ class Play:
         self.kept: list[Any] = []
 
     def see(self, *what: Any) -> None:
-        place, task = here.get(), asyncio.current_task()
-        assert isinstance(place, InBody)
-        assert task is not None
+        place, task = cast(InBody, here.get()), cast(asyncio.Task[Any], asyncio.current_task())
         self.trace.append((place.branch.path, task.get_name(), *what))
 
 
@@ -104,14 +102,12 @@ def fold(total: int, value: Any) -> int:
     return (total * 31 + value) % 1_000_003
 
 
-def leaf(function: Node) -> Node:
-    LEAVES.append(function)
+def leaf(function: Node, nodes: list[Node] = LEAVES) -> Node:
+    nodes.append(function)
     return function
 
 
-def node(function: Node) -> Node:
-    BRANCHES.append(function)
-    return function
+node = partial(leaf, nodes=BRANCHES)
 
 
 # -- calls ---------------------------------------------------------------------
@@ -156,9 +152,8 @@ async def keyed(p: Play, rng: Random, depth: int) -> int:
 
 @leaf
 async def children(p: Play, rng: Random, depth: int) -> int:
-    calls = [child(i) for i in range(2)]
     async with asyncio.timeout(rng.choice([0.4, 5])):
-        got = await asyncio.gather(*calls, return_exceptions=True)
+        got = await asyncio.gather(child(0), child(1), return_exceptions=True)
     return fold(fold(0, got[0]), got[1])
 
 
