@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from typing import Any
 
 import pytest
@@ -193,6 +194,25 @@ def test_a_step_may_raise_stop_iteration() -> None:
     rig = Rig(body).begin()
     rig.finish("main/fetch#1", error=StopIteration("7"))
     assert rig.result == "builtins:StopIteration 7"
+    rig.must_replay()
+
+
+def test_the_text_of_a_traceback_is_the_same_in_replay() -> None:
+    """Code that reports it in a step would diverge otherwise."""
+
+    async def body() -> None:
+        for name in "ab":
+            task = asyncio.create_task(fetch(name))
+            try:
+                await asyncio.wait_for(task, 60)
+            except Boom:
+                await save(traceback.format_exc())
+
+    rig = Rig(body).begin()
+    for n in (1, 2):
+        rig.finish(f"main/fetch#{n}", error=Boom("no"))
+        rig.finish(f"main/save#{n}")
+    assert rig.result is None
     rig.must_replay()
 
 

@@ -51,6 +51,8 @@ def test_sockets_signals_and_readers_are_refused() -> None:
                 lambda: loop.add_signal_handler(10, print),
                 lambda: loop.sock_recv(ours, 1),
                 lambda: loop.run_until_complete(None),
+                loop.close,
+                loop.stop,
             ]
             refused = []
             for attempt in attempts:
@@ -61,7 +63,7 @@ def test_sockets_signals_and_readers_are_refused() -> None:
         return refused
 
     refused = Rig(body).begin().result
-    assert len(refused) == 4
+    assert len(refused) == 6
     assert "asked for loop.add_reader" in refused[0]
 
 

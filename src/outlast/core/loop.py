@@ -157,6 +157,8 @@ class RunLoop(asyncio.AbstractEventLoop):
         """
         if self._closed:
             return
+        if self._thread:
+            raise NotDeterministic("a workflow body cannot stop its own loop; let it return, or raise")
         self._closed = True
         with self.at_work():
             while self.tasks or self._asyncgens:  # clean-up may make more of them
@@ -314,6 +316,9 @@ class RunLoop(asyncio.AbstractEventLoop):
     def get_exception_handler(self) -> Any:
         return None
 
+    def set_exception_handler(self, handler: Any) -> None:
+        """Do nothing: the worker reports what nobody handled."""
+
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.unhandled.append(context)
 
@@ -349,7 +354,7 @@ for _name in (
     "connect_read_pipe", "connect_write_pipe", "connect_accepted_socket", "subprocess_exec", "subprocess_shell",
     "getaddrinfo", "getnameinfo", "sendfile", "start_tls", "sock_recv", "sock_recv_into", "sock_recvfrom",
     "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect", "sock_accept", "sock_sendfile",
-    "run_forever", "run_until_complete", "set_default_executor", "set_task_factory",
+    "close", "run_forever", "run_until_complete", "set_default_executor", "set_task_factory",
 ):  # fmt: skip
     setattr(RunLoop, _name, _refuse(_name))
 
