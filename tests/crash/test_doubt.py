@@ -54,7 +54,8 @@ def test_a_decision_holds_for_its_attempt_and_no_other(scene: Scene) -> None:
     scene.worker("heir")
     scene.until("attempt 2 is stuck", lambda: scene.row("letter-one").reason == "in_doubt" and open_attempt(scene) == 2)
     before = scene.journal("letter-one")
-    for late in (Happened("mailed one"), DidNotHappen(), "fail"):
+    decide(scene, DidNotHappen(), attempt=1)  # the same decision once more is no other
+    for late in (Happened("mailed one"), "fail"):
         with pytest.raises(NotResumable, match="attempt 1"):
             decide(scene, late, attempt=1)
     assert scene.journal("letter-one") == before

@@ -29,11 +29,15 @@ def journals(scene: Scene) -> list[object]:
 
 
 def freeze_at(make_scene: MakeScene, point: str, runs: Sequence[Any] = RUNS, **config: Any) -> list[str]:
-    """Freeze a worker at a point, let another take its lease and finish its runs, and wake it; return what is wrong."""
+    """Freeze a worker at a point, let another take its lease and finish its runs, and wake it; return what is wrong.
+
+    It has a moment before its next beat, in which it does not know yet.
+    """
     scene = make_scene(**config)
     scene.start(*runs)
-    stop = {"at": point, "do": "stop"}
-    frozen = scene.worker("frozen", ready=False, lease=LEASE_S, faults=[stop], reports=["step.started"])
+    faults = [{"at": f"before Beat{n}", "do": "wait", "pause_s": 0.1} for n in ("", "#2", "#3", "#4")]
+    faults.append({"at": point, "do": "stop"})
+    frozen = scene.worker("frozen", ready=False, lease=LEASE_S, faults=faults, reports=["step.started"])
     try:
         frozen.wait("stopped")
         heir = scene.worker("heir", lease=5.0, sweep_s=0.1)

@@ -15,7 +15,7 @@ RESTING = {"park_after": 0.0}  # every wait is a rest
 
 
 def record(zygote: Zygote, folder: Path, **config: float) -> list[str]:
-    """Return the names of all points that a worker passes, from its first to its last."""
+    """Return the names of all points that a worker passes around its writes and in its steps, from first to last."""
     scene = Scene(zygote, folder, **config)
     scene.start(*RUNS)
     worker = scene.worker("recorder", recording=True)
@@ -24,7 +24,7 @@ def record(zygote: Zygote, folder: Path, **config: float) -> list[str]:
     worker.wait("left")
     names = [event.name for event in worker.events("point")]
     scene.close()
-    return names
+    return [name for name in names if not name.startswith("read ") and not name.endswith(" migration")]
 
 
 def moments(points: list[str]) -> list[str]:
