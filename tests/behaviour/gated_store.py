@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.core.errors import StoreUnavailable
-from outlast.stores.protocol import Answer, Store, Verb
+from outlast.stores.protocol import Store
+from outlast.stores.verbs import Answer, Verb
 
 Wanted = type[Verb] | tuple[type[Verb], ...]
 

@@ -11,7 +11,7 @@ import outlast
 from outlast import step, workflow
 from outlast.runtime import app as app_module
 from outlast.runtime import steps
-from outlast.stores.protocol import Finish, StartRun, Write
+from outlast.stores.verbs import Finish, StartRun, Write
 from tests.behaviour.gated_store import Gate
 from tests.behaviour.stage import Door, Ears, OpenApp, eventually
 
