@@ -185,6 +185,8 @@ class Execution:
 
     def receive(self, inbox: Sequence[InboxRow]) -> None:
         """Take what has arrived for the run: each row becomes a record, and is deleted by the same commit."""
+        if self.parking:
+            return  # if it stays they are fetched again; written now, they would let a rest that is sent again pass
         for item in inbox:
             if item.id not in self._received:
                 self._received.add(item.id)
