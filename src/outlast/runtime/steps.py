@@ -158,7 +158,7 @@ class Steps:
             self._run.settle_down()
             return
         deadline, limit, now = intent.due or 0.0, pending.call.settings.timeout or 0.0, self._worker.now
-        self._begin(pending, intent.attempt, lambda: min(limit, deadline - now()))  # a clock set back gives no more time
+        self._begin(pending, intent.attempt, lambda: min(limit, deadline - now()))  # a clock set back gives no more
 
     def _begin(self, pending: Pending, number: int, time_left: Callable[[], float | None]) -> None:
         row, worker, key = self._run.row, self._worker, pending.key
