@@ -60,7 +60,8 @@ class Watcher:
         self._me = me
         self._workflows = workflows
         self._patience_s = patience_s
-        self._judges_from = 0.0
+        # One that has just come cannot know whether the others could renew. Who lives does so every third of a lease.
+        self._judges_from = clock.boot() + patience_s / 2
         self._last_tick = clock.boot()
         self._stop = threading.Event()
         self._pid = os.getpid()
@@ -155,8 +156,10 @@ class Watcher:
             if row.id == self._me or row.state is WorkerState.GONE:
                 continue
             peers.append(row)
-            if row.state is WorkerState.ALIVE and judges and (row.boot != boot or row.lease_until < lease_now):
-                self._told.dead(row.id, False, "its machine was restarted" if row.boot != boot else "its lease ran out")
+            if row.state is WorkerState.ALIVE and row.boot != boot:
+                self._told.dead(row.id, False, "its machine was restarted")
+            elif row.state is WorkerState.ALIVE and judges and row.lease_until < lease_now:
+                self._told.dead(row.id, False, "its lease ran out")
         self._peers = peers
         for owner in self._store.orphans():
             if owner != self._me and all(p.id != owner or p.state is not WorkerState.ALIVE for p in peers):
