@@ -163,7 +163,7 @@ def test_of_a_process_that_may_wake_it_is_believed_after_the_deadline(scene: Sce
     stop = {"at": "enter main/pay#1 of gated-one", "do": "stop"}
     frozen = scene.worker("frozen", ready=False, lease=0.3, faults=[stop])
     frozen.wait("stopped")
-    scene.worker("heir", lease=5.0, sweep_s=0.1)
+    scene.worker("heir", lease=1.0, sweep_s=0.05)
     paid, due = pay_twice(scene, frozen)
     assert paid >= due + 0.1
     frozen.signal(signal.SIGCONT)

@@ -81,13 +81,14 @@ def test_a_worker_that_leaves_claims_nothing_more(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("side", ["before", "inside", "after"])
-@pytest.mark.parametrize("verb", ["Release vigil-one", "Release waiter-one", "Leave"])
+@pytest.mark.parametrize("verb", ["Release gated-one", "Release waiter-one", "Leave"])
 def test_a_kill_during_a_drain_loses_nothing(scene: Scene, side: str, verb: str) -> None:
-    scene.start(("vigil", "one", 0.3), ("waiter", "one", 0.8), ("letter", "one"), ("chore", "one"))
+    scene.start(("gated", "one"), ("waiter", "one", 1.5), ("letter", "one"), ("chore", "one"))
     leaving = scene.worker("leaving", faults=[{"at": f"{side} {verb}"}], **IN_MEMORY)
-    scene.until("work is under way", lambda: scene.effects("doze") and scene.journal("waiter-one"))
-    scene.worker("heir")
+    scene.until("work is under way", lambda: scene.effects("pass_gate") and scene.journal("waiter-one"))
     leaving.signal(signal.SIGTERM)
+    scene.worker("heir")
+    scene.open_gate("one")
     assert judge(scene) == []
     assert leaving.wait("ended").code == -signal.SIGKILL
 

@@ -40,7 +40,7 @@ def freeze_at(make_scene: MakeScene, point: str, runs: Sequence[Any] = RUNS, **c
     frozen = scene.worker("frozen", ready=False, lease=LEASE_S, faults=faults, reports=["step.started"])
     try:
         frozen.wait("stopped")
-        heir = scene.worker("heir", lease=5.0, sweep_s=0.1)
+        heir = scene.worker("heir", lease=1.0, sweep_s=0.05)
         heir.wait("worker.took_over")
         wrong = settle(scene)
         before, effects = journals(scene), scene.ledger

@@ -55,7 +55,7 @@ def test_code_that_holds_the_interpreter_loses_the_lease_and_is_told(scene: Scen
     scene.start(("holder", "one", 2.0))
     holding = scene.worker("holding", lease=0.6)
     scene.until("the step is under way", lambda: scene.effects("hold_interpreter"))
-    heir = scene.worker("heir", lease=5.0, sweep_s=0.1)
+    heir = scene.worker("heir", lease=1.0, sweep_s=0.05)
     heir.wait("worker.took_over")
     said = holding.wait("worker.lost_lease")
     assert "taken over" in said.why
@@ -105,7 +105,7 @@ def test_a_step_that_waits_for_a_thread_does_not_start_after_a_freeze(scene: Sce
     scene.until("the payment has its intent", lambda: scene.journal("queue_up-one"))
     frozen.signal(signal.SIGSTOP)
     scene.open_gate("one")
-    heir = scene.worker("heir", lease=5.0, sweep_s=0.1)
+    heir = scene.worker("heir", lease=1.0, sweep_s=0.05)
     heir.wait("worker.took_over")
     assert judge(scene) == []
     frozen.signal(signal.SIGCONT)
@@ -121,7 +121,7 @@ def test_a_woken_worker_is_useful_again(scene: Scene) -> None:
         "frozen", lease=0.5, faults=[{"at": "after Write step main/put#1 of errand-one", "do": "stop"}]
     )
     frozen.wait("stopped")
-    heir = scene.worker("heir", lease=5.0, sweep_s=0.1)
+    heir = scene.worker("heir", lease=1.0, sweep_s=0.05)
     heir.wait("worker.took_over")
     frozen.signal(signal.SIGCONT)
     frozen.wait("worker.lost_lease")

@@ -24,7 +24,7 @@ def woken_writer(make_scene: MakeScene, broken: list[str]) -> list[str]:
     frozen = scene.worker("frozen", ready=False, lease=0.4, faults=[stop])
     frozen.wait("stopped")
     scene.close_gate("one")
-    heir = scene.worker("heir", lease=30.0, sweep_s=0.1)
+    heir = scene.worker("heir", lease=2.0, sweep_s=0.05)
     scene.until("the heir is as far", lambda: [e for e in scene.effects("pass_gate") if e.pid == heir.pid])
     before = journals(scene)
     frozen.signal(signal.SIGCONT)
@@ -86,7 +86,7 @@ def frozen_before_paying(make_scene: MakeScene, broken: list[str]) -> list[str]:
     scene.open_gate("one")
     stop = {"at": "enter main/pay#1 of gated-one", "do": "stop"}
     scene.worker("frozen", ready=False, lease=0.3, faults=[stop]).wait("stopped")
-    scene.worker("heir", lease=5.0, sweep_s=0.1)
+    scene.worker("heir", lease=1.0, sweep_s=0.05)
     wrong = judge(scene)
     first = next(r for r in scene.journal("gated-one") if r.kind == "intent")
     paid = scene.effects("pay")[-1].at

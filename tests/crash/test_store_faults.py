@@ -120,6 +120,28 @@ def test_a_write_lock_that_outlasts_all_leases_lets_no_worker_judge_another(scen
     assert not any(worker.events("worker.took_over") or worker.events("worker.lost_lease") for worker in crew)
 
 
+def test_a_worker_that_has_just_come_judges_nobody_by_a_lease_yet(scene: Scene) -> None:
+    """It cannot know whether they could renew: here, none of them could."""
+    scene.start(*(("gated", f"g{n}") for n in range(3)))
+    crew = [scene.worker(lease=0.6, settings={"max_runs": 1}) for _ in range(3)]
+    scene.until("each has a run", lambda: len(scene.effects("pass_gate")) == 3)
+    other = apsw.Connection(str(scene.path))
+    other.execute("BEGIN IMMEDIATE")
+    comers = [scene.fork("new", lease=0.6, sweep_s=0.02) for _ in range(3)]
+    over_at = lease_until(scene) + 0.6
+    scene.until("all leases have run out for long", lambda: scene.store.lease_now() > over_at)
+    other.execute("ROLLBACK")
+    other.close()
+    for comer in comers:
+        comer.wait("ready")
+    for n in range(3):
+        scene.open_gate(f"g{n}")
+    assert judge(scene) == []
+    assert repeats(scene) == []
+    assert not any(comer.events("worker.took_over") for comer in comers)
+    assert not any(worker.events("worker.lost_lease") for worker in crew)
+
+
 def lease_until(scene: Scene) -> float:
     """Return when the last lease runs out."""
     return max(row.lease_until for row in scene.store.workers())
