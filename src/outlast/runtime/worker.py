@@ -187,6 +187,7 @@ class Worker:
     def lease_lost(self, why: str) -> None:
         """Another worker has taken over: stop everything from outside, and begin again as a new worker."""
         self.notices("worker.lost_lease", worker=self.id, why=why, runs=len(self.executions))
+        self.id = ""  # until it is registered anew, nothing that was claimed before may still be begun here
         for execution in list(self.executions.values()):
             execution.stop()
         self.executions.clear()
@@ -254,7 +255,8 @@ class Worker:
         self.loop.create_task(self._fetch_inbox())
 
     async def _fetch_inbox(self) -> None:
-        if not self.executions:
+        held = dict(self.executions)
+        if not held:
             return
         try:
             rows: list[InboxRow] = await self.read(self.store.inbox, self.id)
@@ -263,8 +265,10 @@ class Worker:
             return
         for row in rows:
             execution = self.executions.get(row.run)
-            if execution is not None:
+            if execution is not None and execution is held.get(row.run):
                 execution.receive((row,))
+        if any(row.run in self.executions and self.executions[row.run] is not held.get(row.run) for row in rows):
+            self.fetch_inbox_soon()  # loaded meanwhile: it may have taken what was read just now, in the life before
 
     def lost_run(self, execution: Execution, answer: Answer | StoreError) -> None:
         """A write was refused: the run is not ours as we hold it. Let it go; if it is still ours, load it again."""
