@@ -31,6 +31,14 @@ def test_a_storm_of_kills_loses_and_doubles_nothing(scene: Scene, record_propert
     assert noticed[len(noticed) // 2] < 1.0
 
 
+def test_a_storm_in_which_commits_fail_by_chance_loses_and_doubles_nothing(
+    scene: Scene, record_property: object
+) -> None:
+    """Every twentieth commit of a worker fails: half of these were not made, of the others only the answer is lost."""
+    storm = Storm(scene, seed=random.randrange(10**6), every_s=1.0, chaos=0.05)
+    blow(scene, record_property, storm, runs=60, seconds=8.0)
+
+
 @pytest.mark.soak
 def test_a_long_storm_of_kills_freezes_and_drains(scene: Scene, record_property: object) -> None:
     seconds = 60.0 * float(os.environ.get("OUTLAST_SOAK_MINUTES", "10")) / 3

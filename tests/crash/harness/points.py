@@ -10,6 +10,7 @@ the same name means the same moment in every run of the test.
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import threading
@@ -46,11 +47,14 @@ class Fault(msgspec.Struct, kw_only=True):
     times: int = 1
 
 
+ILL_LUCK = (StoreUnavailable, StoreUnavailable, apsw.InternalError)
 READS = ("change", "ended", "inbox", "load", "next_due", "orphans", "owned", "workers")
 
 _plan: list[Fault] = []
 _tell: Callable[..., None] = print
 _recording = False
+_chaos = 0.0
+_dice = random.Random()
 _folder = ""
 _counts: Counter[str] = Counter()
 _run_ids: dict[int, str] = {}
@@ -59,9 +63,15 @@ whole = threading.RLock()
 """Held over what a freeze does not cut in two: a commit, and what the bank does in one go."""
 
 
-def install(plan: Sequence[Fault], tell: Callable[..., None], *, recording: bool, folder: str) -> None:
-    """Make this process pass its points. `tell(event, **data)` reports to the test."""
-    global _tell, _recording, _folder
+def install(
+    plan: Sequence[Fault], tell: Callable[..., None], *, recording: bool, folder: str, chaos: float = 0.0
+) -> None:
+    """Make this process pass its points. `tell(event, **data)` reports to the test.
+
+    `chaos` is the part of all commits that fail by chance, with or without having been made.
+    """
+    global _tell, _recording, _folder, _chaos
+    _chaos = chaos
     _plan[:], _tell, _recording, _folder = plan, tell, recording, folder
     SqliteStore.transact = _watched_transact(SqliteStore.transact)  # type: ignore[method-assign]
     for name in READS:
@@ -146,11 +156,16 @@ def _watched_transact(transact: Callable[..., list[Answer]]) -> Callable[..., li
         for name in names:
             point(f"before {name}")
         _verbs.names = names
+        ill_luck = _dice.random() if _chaos and "Register" not in names else 1.0
+        if ill_luck < _chaos / 2:
+            raise _dice.choice(ILL_LUCK)("by chance, before the commit")
         try:
             with whole:
                 answers = transact(self, verbs)
         finally:
             _verbs.names = ()
+        if ill_luck < _chaos:
+            raise _dice.choice(ILL_LUCK)("by chance, after the commit")
         for answer in answers:
             runs = answer.runs if isinstance(answer, Claimed) else (answer.run,) if isinstance(answer, Started) else ()
             _run_ids.update({run.pk: run.id for run in runs})

@@ -32,6 +32,7 @@ class Storm(msgspec.Struct):
     every_s: float = 0.3
     ways: tuple[str, ...] = ("kill",)
     lease_s: float = 2.0
+    chaos: float = 0.0
     killed: dict[str, float] = {}  # worker id -> when
     done: Counter[str] = Counter()
     decided: int = 0
@@ -59,7 +60,7 @@ class Storm(msgspec.Struct):
             timer.join()
 
     def _hire(self) -> Process:
-        return self.scene.fork("worker", lease=self.lease_s, pace_s=PACE_S, reports=["step.started"])
+        return self.scene.fork("worker", lease=self.lease_s, pace_s=PACE_S, chaos=self.chaos, reports=["step.started"])
 
     def _start(self, app: App, number: int) -> None:
         workflow = MIX[number % len(MIX)]

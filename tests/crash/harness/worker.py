@@ -46,6 +46,7 @@ class Config(msgspec.Struct, kw_only=True):
     settings: dict[str, Any] = {}  # more arguments of App
     faults: list[Fault] = []
     recording: bool = False
+    chaos: float = 0.0  # the part of all commits that fail by chance
     reports: list[str] = []  # notices that it passes on beside the usual ones
     broken: list[str] = []
     starts: list[tuple[str, str, list[Any]]] = []  # (run id, workflow, arguments), for a client
@@ -78,8 +79,8 @@ def run(config: Config) -> None:
         SystemClock.wall = lambda _: time.time() + config.skew_s  # type: ignore[method-assign]
     for name in config.broken:
         getattr(broken, name)()
-    if config.faults or config.recording:
-        points.install(config.faults, tell, recording=config.recording, folder=config.folder)
+    if config.faults or config.recording or config.chaos:
+        points.install(config.faults, tell, recording=config.recording, folder=config.folder, chaos=config.chaos)
     asyncio.run(ROLES[config.role](config, tell))
 
 
