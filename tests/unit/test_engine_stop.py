@@ -10,6 +10,7 @@ coroutine or a task that was left to it fails the test.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -79,7 +80,7 @@ def test_operations_that_do_not_wait_raise_suspended(seen: list[Any]) -> None:
     assert seen == [Suspended] * len(operations)
 
 
-def test_clean_up_that_waits_again_and_again_is_closed_again_and_again(seen: list[Any]) -> None:
+def test_clean_up_that_waits_again_and_again_is_ended_again_and_again(seen: list[Any]) -> None:
     async def body() -> None:
         try:
             try:
@@ -94,6 +95,28 @@ def test_clean_up_that_waits_again_and_again_is_closed_again_and_again(seen: lis
 
     stopped(body)
     assert seen == ["the end"]
+
+
+def test_no_coroutine_in_a_chain_is_left_behind_though_the_outer_ones_catch_errors(seen: list[Any]) -> None:
+    async def undo(i: int) -> None:
+        await save(i)
+        seen.append(f"undone {i}")
+
+    async def inner() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for i in range(3):
+                stack.push_async_callback(undo, i)
+            await fetch()
+
+    async def body() -> None:
+        for _ in range(3):
+            try:
+                await inner()
+            except Exception as error:  # noqa: BLE001
+                seen.append(error)
+
+    stopped(body)
+    assert seen == []
 
 
 def test_every_task_is_closed_with_its_clean_up(seen: list[Any]) -> None:
@@ -162,7 +185,7 @@ def test_a_once_step_whose_intent_is_written_holds_nothing_up(seen: list[Any]) -
             raise
 
     stopped(body, intends="main/charge#1")
-    assert seen == [GeneratorExit]
+    assert seen == [Suspended]
 
 
 def test_what_clean_up_raises_is_dropped(seen: list[Any]) -> None:

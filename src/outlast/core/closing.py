@@ -6,7 +6,9 @@ import contextvars
 import ctypes
 from typing import Any
 
-MOST_CLOSINGS = 100
+from outlast.core.errors import Suspended
+
+MOST_WAITS = 100
 
 
 async def aclose(generator: Any) -> None:
@@ -15,18 +17,21 @@ async def aclose(generator: Any) -> None:
 
 
 def end(coro: Any, context: contextvars.Context) -> None:
-    """Close a coroutine, and again as long as its clean-up waits for something: here nothing ever comes."""
-    for _ in range(MOST_CLOSINGS):
+    """Raise Suspended where a coroutine waits, and again as long as its clean-up waits: here nothing ever comes.
+
+    `close()` would not do. It reaches the innermost coroutine first, and where that waits in its clean-up, it is left
+    there, and the next one is told of a RuntimeError, which user code may well catch.
+    """
+    for _ in range(MOST_WAITS):
         try:
-            context.run(coro.close)
-        except BaseException:  # noqa: BLE001 - the clean-up of a stopped run can have no effect, nor its errors
-            continue
-        return
+            context.run(coro.throw, Suspended("the run was stopped here; whatever it starts now has no effect"))
+        except BaseException:  # noqa: BLE001 - it has ended; what it raised can have no effect either
+            return
     _keep(coro)
 
 
 def _keep(coro: object) -> None:
-    """Never let go of a coroutine that catches even GeneratorExit.
+    """Never let go of a coroutine that catches even that.
 
     The garbage collector would run it in the midst of another run, or at the process's exit, without end.
     """

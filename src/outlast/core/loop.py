@@ -153,7 +153,7 @@ class RunLoop(asyncio.AbstractEventLoop):
     def stop(self) -> None:
         """End the run's code from outside.
 
-        The loop never turns again, its coroutines are closed, what they raise is dropped.
+        The loop never turns again, its coroutines are ended, what they raise is dropped.
         """
         if self._closed:
             return
