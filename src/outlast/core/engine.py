@@ -108,11 +108,10 @@ class Engine:
     def turned(self) -> None:
         """A turn that was under way has ended (bodies in threads), or the loop was trespassed on."""
         self.busy = False
-        if self.closed:
-            return
-        self._check_end()
-        self._pump()
-        self.on_turned()
+        if not self.closed:
+            self._check_end()
+            self._pump()
+            self.on_turned()
 
     def take_starts(self) -> list[Pending]:
         """Return the calls whose next attempt may begin now, in order of issue. Empty while replaying."""
@@ -233,7 +232,11 @@ class Engine:
                 late = self.calls.get(record.key)
                 if late is None or late.done or late.withdrawn:
                     return False
-                return self._apply(record, *self._decode(record, self._match(record)))
+                outcome = self._decode(record, self._match(record))
+                if self.outcome is None:  # the code waits for it after all
+                    return self._apply(record, *outcome)
+                self._complete(late.future, record.key, *outcome)  # nobody sees it, but it is not to be had again
+                return False
             case Kind.TIMER if record.key not in self.loop.timers:
                 raise self._diverged(record, "no such timer is set")
             case Kind.INTENT:
