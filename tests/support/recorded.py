@@ -20,7 +20,8 @@ import msgspec
 
 import outlast
 from outlast.core.records import Record
-from tests.support.programs import Play, Program, charge, child, fetch, fold, save
+from tests.support.nodes import Play, charge, child, fetch, fold, save
+from tests.support.programs import Program
 from tests.support.simulation import World
 
 DATA = Path(__file__).parent.parent / "data"

@@ -23,11 +23,12 @@ from outlast.core.engine import Engine
 from outlast.core.loop import RunTask
 from outlast.core.pending import CallFuture
 from outlast.core.records import Kind, Record
-from tests.support.programs import BRANCHES, LEAVES, Program
+from tests.support.nodes import BRANCHES, LEAVES
+from tests.support.programs import Program
 from tests.support.simulation import Difference, World, check, must_repeat
 
 PROGRAMS, CHUNK = 320, 16
-CONTINUED = 12
+CONTINUED = 8
 """From so many of its prefixes a journal is continued in another world; the soak test continues from all."""
 
 _one = os.environ.get("OUTLAST_SEED")
