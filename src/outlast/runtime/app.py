@@ -130,13 +130,15 @@ class App:
 
         Returns when all are handed back, or after `grace` seconds.
         """
-        if self._worker is not None:
+        if self._worker is not None and os.getpid() == self._pid:
             await self._worker.drain(self.grace if grace is None else grace)
 
     async def close(self) -> None:
         """Close without waiting for steps in flight; their runs go back to the queue as they are."""
         store, self._store = self._store, None
-        if store is None:
+        if (
+            store is None or os.getpid() != self._pid
+        ):  # in a forked child all of it is the parent's, who goes on with it
             return
         if self._worker is not None:
             await self._worker.stop()
