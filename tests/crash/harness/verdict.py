@@ -147,6 +147,10 @@ def _effects(lines: list[Line], journals: dict[str, list[Record]]) -> list[str]:
     wrong += [f"the key {key} was given to {sorted(steps)}" for key, steps in by_key.items() if len(steps) > 1]
     for (run, step), done in by_step.items():
         where = f"{step} of {run}"
+        for r in journals.get(run, []):
+            if r.key == step and r.kind is Kind.ATTEMPT:
+                again = [line for line in done if line.attempt == r.attempt and line.at > r.ended]
+                wrong += [f"{where} was executed again as attempt {r.attempt}, which had failed" for _ in again]
         outcome = next((r for r in journals.get(run, []) if r.key == step and r.kind in OUTCOMES), None)
         if len({line.key for line in done}) > 1:
             wrong.append(f"{where} had several keys")
