@@ -72,6 +72,7 @@ def draw_weather(random: Random) -> Weather:
             read_s=random.choice([0.001, 0.02, 0.3]),
             answer_s=random.choice([0.0, 0.0, 0.01, 0.1]),
             look_s=random.choice([0.05, 0.3]),
+            one_by_one=random.random() < 0.25,
             stall=some(0.1),
             stall_s=random.choice([0.05, 0.5, 1.5 * LEASE_S]),
             lost_answers=some(0.3),

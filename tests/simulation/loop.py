@@ -33,12 +33,17 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._selector = NoSelector()
 
-    def turn(self) -> None:
-        """Run what is ready now."""
+    def turn(self, *, one_by_one: bool = False) -> None:
+        """Run what is ready now; or only the first of it, so that other threads get in between."""
         self._running = True
         events._set_running_loop(self)
         try:
-            self._run_once()
+            if one_by_one and self._ready:
+                handle = self._ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+            else:
+                self._run_once()
         finally:
             events._set_running_loop(None)
             self._running = False

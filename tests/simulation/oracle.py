@@ -21,6 +21,7 @@ from outlast.stores.verbs import (
     Park,
     Register,
     Release,
+    StartRun,
     Stick,
     TakenOver,
     TakeOver,
@@ -77,10 +78,24 @@ class Oracle:
                 if before[0].parent is not None:
                     self._compare(before[0].parent)
         elif not isinstance(verb, (Beat, Register)):
+            self._watch_starts(process, verb)
             for pk in list(memory._tables.runs):
                 changed = self._compare(pk) or changed
         self._watch_leases(process, verb, answer, changed)
         return answer
+
+    def _watch_starts(self, process: Process, verb: Verb) -> None:
+        """I4: a child that was not there before rests on the records of its parent up to its call."""
+        if not isinstance(verb, StartRun) or verb.run.parent is None or verb.parent_claim is None:
+            return
+        child, worker = self.memory.run(verb.run.id), process.app.worker
+        if child is None or child.pk in self.known or worker is None or verb.run.parent not in worker.executions:
+            return
+        execution = worker.executions[verb.run.parent]
+        if execution.row.claim == verb.parent_claim:
+            pending, records = execution.engine.calls[verb.run.parent_key], self.memory.records(verb.run.parent)
+            committed = records[-1].seq if records else 0
+            self.refuse(invariants.left_too_early(execution.row.id, child.id, pending.cause, committed))
 
     def _compare(self, pk: int) -> bool:
         """Look at a run after a verb; tell whether it has changed."""

@@ -50,6 +50,7 @@ class Habits:
     read_s: float = 0.002
     answer_s: float = 0.0
     look_s: float = 0.3
+    one_by_one: bool = False  # whether other threads get in between the callbacks of one turn
     stall: float = 0.0  # how often a turn of the loop comes late
     stall_s: float = 0.2
     lost_answers: float = 0.0
@@ -247,7 +248,7 @@ class Process:
     def _take_turn(self) -> None:
         self._turn = None
         self.acting = "loop"
-        self.loop.turn()
+        self.loop.turn(one_by_one=self.habits.one_by_one)
         self.plan_turn()
 
     def deliver(self, handle: Handle) -> None:

@@ -72,8 +72,14 @@ async def fail(n: int) -> None:
 
 @step(name="sim_put", timeout=3.0, retry=Retry(attempts=200, initial=0.1, factor=1.3, max_delay=1.0))
 async def put(n: int) -> str:
+    """Have something applied; every third one takes its time to give up when it is cancelled."""
     process, place = _begin()
-    return cast("str", await process.world.request(process, place, "put", n))
+    try:
+        return cast("str", await process.world.request(process, place, "put", n))
+    except asyncio.CancelledError:
+        if n % 3 == 0:
+            await asyncio.sleep(0.5)
+        raise
 
 
 async def find(key: str, n: int) -> Happened | DidNotHappen | Unknown:

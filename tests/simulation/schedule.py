@@ -26,8 +26,8 @@ from tests.simulation.world import World
 
 Season = Callable[[Weather], None]
 
-PATIENCE_S = 300.0
-"""Virtual seconds within which every run must have ended once faults have stopped."""
+PATIENCE_S = 90.0
+"""Virtual seconds within which every run must have ended once faults have stopped and all who froze are awake."""
 
 LINES = 80
 """How much of its trace a broken schedule shows."""
@@ -77,10 +77,9 @@ class Schedule:
         sim.run(lambda: bool(oracle.broken), calm_at)
         if not oracle.broken:
             self.faults.calm()
-            sim.run(self._over, calm_at + PATIENCE_S)
-        if not oracle.broken:
-            latest = max(process.frozen_until for process in self.fleet.processes)
-            sim.run(lambda: bool(oracle.broken), max(sim.now, latest) + 1.0)  # who wakes now does no harm
+            awake_at = max(calm_at, *(process.frozen_until for process in self.fleet.processes))
+            sim.run(self._over, awake_at + PATIENCE_S)
+            sim.run(lambda: bool(oracle.broken), max(sim.now, awake_at) + 1.0)  # who wakes late does no harm
         if not oracle.broken:
             oracle.refuse(*verdict(oracle, self.world, self.customers))
         for process in self.fleet.processes:

@@ -104,8 +104,8 @@ class SimWatcher(Watcher):
 
     def _look_in(self, rest: float) -> None:
         process = self._process
-        delay = rest + process.sim.delay(process.habits.look_s)
-        process.sim.after(delay, self._turn, process=process)
+        delay = process.habits.look_s * (0.5 + process.sim.random.random())
+        process.sim.after(rest + delay, self._turn, process=process)
 
     def _turn(self) -> None:
         if self._stop.is_set():
