@@ -18,7 +18,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import outlast
 from outlast.core.definitions import Call
@@ -27,6 +27,7 @@ from outlast.core.errors import WrongUse
 from outlast.core.identity import here
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.operations import check_child, detach
 from outlast.runtime.run import RunInfo, StepInfo
 
 R = TypeVar("R")
@@ -212,6 +213,34 @@ class App:
         self._wait(self._app.drain(grace))
 
 
+class Child(Generic[R]):
+    """A child run that a sync workflow started; see `outlast.start`."""
+
+    def __init__(self, call: Call[R]) -> None:
+        self._future = detach(call)
+        self._ops = call.place.ops
+        self._id: str = self._ops.child_id(call)
+
+    @property
+    def id(self) -> str:
+        """The child's run id."""
+        return self._id
+
+    def result(self) -> R:
+        """Wait for the child's end; return its result or raise its error."""
+        return cast("R", self._ops.block(self._future))
+
+
+def start(call: Call[R], *, id: str | None = None) -> Child[R]:
+    """In a sync workflow: start a child run and go on without waiting for it; see `outlast.start`.
+
+    Without it a call that nobody waits for is given up when the body ends. Raises WrongUse elsewhere.
+    """
+    if not check_child(call, id).ops.blocking:
+        raise WrongUse("outlast.sync.start is for sync workflows; in an async one write: await outlast.start(...)")
+    return Child(call)
+
+
 def sleep(seconds: float) -> None:
     """Sleep: durably in a sync workflow, where it survives restarts; plainly elsewhere."""
     place = here.get()
@@ -223,4 +252,4 @@ def sleep(seconds: float) -> None:
         raise WrongUse("outlast.sync.sleep blocks; in an async workflow write: await asyncio.sleep(...)")
 
 
-__all__ = ["App", "Run", "sleep"]
+__all__ = ["App", "Child", "Run", "sleep", "start"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -52,6 +53,10 @@ class Body(Protocol):
         """End the code from outside."""
         ...
 
+    def is_here(self) -> bool:
+        """Tell whether the caller is the body's code."""
+        ...
+
 
 class AsyncBody:
     """An `async def` body on the run's own loop."""
@@ -83,6 +88,9 @@ class AsyncBody:
 
     def spins(self) -> bool:
         return self._spins
+
+    def is_here(self) -> bool:
+        return asyncio._get_running_loop() is self.engine.loop
 
     def cancel(self) -> None:
         for task in list(self.engine.loop.unfinished()) if self._main.done() else [self._main]:

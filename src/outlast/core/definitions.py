@@ -141,6 +141,7 @@ class Call(Coroutine[Any, Any, R_co]):
         "branch",
         "child_id",
         "definition",
+        "detached",
         "future",
         "generator",
         "key",
@@ -162,6 +163,7 @@ class Call(Coroutine[Any, Any, R_co]):
         self.future: asyncio.Future[Any] | None = None
         self.generator: Generator[Any, None, R_co] | None = None
         self.child_id: str | None = None
+        self.detached = False  # a child run that outlives its parent
         self.used = False
         self.key = ""
         if type(place) is InBody:

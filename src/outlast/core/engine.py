@@ -338,11 +338,7 @@ class Engine:
         if self.closed:
             raise Suspended(f"run {self.run_id} was stopped here; whatever it starts now has no effect")
         place = here.get()
-        if not (
-            isinstance(place, InBody)
-            and place.ops is self
-            and (self.blocking or asyncio._get_running_loop() is self.loop)
-        ):
+        if not (isinstance(place, InBody) and place.ops is self and self.body.is_here()):
             raise LostRun(
                 f"an operation of run {self.run_id} was used outside of its workflow body (another thread, loop "
                 "or context); "

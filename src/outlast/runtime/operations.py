@@ -11,7 +11,7 @@ import datetime as dt
 import logging
 import random as _random
 import uuid as _uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
@@ -147,27 +147,40 @@ def call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
 class Child(Generic[R]):
     """A child run that was started and not yet waited for."""
 
-    def __init__(self, call: Call[R], ops: Any) -> None:
-        self._call = call
-        self._ops = ops
+    def __init__(self, call: Call[R]) -> None:
+        self._future = detach(call)
+        self._id = call.place.ops.child_id(call)
 
     @property
     def id(self) -> str:
         """The child's run id."""
-        return cast("str", self._ops.child_id(self._call))
+        return cast("str", self._id)
 
     async def result(self) -> R:
         """Wait for the child's end; return its result or raise its error."""
-        return await self._call
+        return cast("R", await self._future)
 
 
-async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
+def start(call: Call[R], *, id: str | None = None) -> Coroutine[Any, Any, Child[R]]:
     """Start a child run and go on without waiting for it.
 
     Returns a handle with the child's `id` and an async `result()`. `id` chooses the child's run id; by default it is
     derived from the parent's. The child outlives its parent, unless somebody waits for its result and is cancelled.
     Raises WrongUse outside of a workflow, and for what is not the call of a workflow.
     """
+    if check_child(call, id).ops.blocking:
+        raise WrongUse("outlast.start is awaited, which a sync workflow cannot do; there it is outlast.sync.start(...)")
+    return _start(call)
+
+
+async def _start(call: Call[R]) -> Child[R]:
+    return Child(call)
+
+
+def check_child(call: Call[Any], id: str | None) -> InBody:
+    """Give the call of a child its id; return where it is made. Raises WrongUse for what cannot be started here."""
+    if isinstance(call, Call):
+        call.take()  # whatever becomes of it here, it was not forgotten
     place = _body("start()")
     if not isinstance(call, Call) or call.is_step:  # type: ignore[redundant-expr]
         raise WrongUse(
@@ -176,8 +189,13 @@ async def start(call: Call[R], *, id: str | None = None) -> Child[R]:
         )
     if id is not None:
         call.child_id = check_run_id(id)
-    call.start()
-    return Child(call, place.ops)
+    return place
+
+
+def detach(call: Call[Any]) -> asyncio.Future[Any]:
+    """Start the run of a call whether or not anybody will wait for it."""
+    call.detached = True
+    return call.future if call.future is not None else call.start()
 
 
 # -- in a step --------------------------------------------------------------------------

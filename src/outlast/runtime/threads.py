@@ -16,7 +16,7 @@ from typing import Any
 from outlast.core.body import Outcome
 from outlast.core.effects import InBody
 from outlast.core.engine import Engine
-from outlast.core.errors import NotDeterministic, StepError, Suspended
+from outlast.core.errors import StepError, Suspended
 from outlast.core.identity import Branch, here
 from outlast.core.pending import CallFuture
 from outlast.core.transitions import Status
@@ -34,7 +34,7 @@ class ThreadBody:
         self._cancelling = False
         self._stopped = False
         self._result: tuple[Any, BaseException | None] | None = None
-        self._outcome: Outcome | None = None
+        self._leaving = False
         self._thread: threading.Thread | None = None
 
     def begin(self, engine: Engine) -> None:
@@ -60,6 +60,13 @@ class ThreadBody:
     def finished(self) -> Outcome | None:
         if self._result is None:
             return None
+        calls = [p for p in self.engine.calls.values() if not p.done and not p.call.detached]
+        if not self._leaving:  # like the tasks that an async body leaves behind
+            self._leaving = True
+            for pending in calls:
+                pending.future.cancel()
+        if any(not pending.done for pending in calls):  # a `once` attempt, which comes to an outcome first
+            return None
         value, error = self._result
         if error is None:
             return Outcome(Status.SUCCEEDED, value=value)
@@ -72,6 +79,9 @@ class ThreadBody:
 
     def spins(self) -> bool:
         return False
+
+    def is_here(self) -> bool:
+        return threading.current_thread() is self._thread
 
     def cancel(self) -> None:
         """The thread sees a cancellation where it waits, once."""
@@ -98,11 +108,6 @@ class ThreadBody:
     def block(self, future: asyncio.Future[Any]) -> Any:
         """Wait for a future of this run; a cancellation comes in here."""
         self.engine.check()
-        if threading.current_thread() is not self._thread:
-            raise NotDeterministic(
-                f"run {self.engine.run_id}: a sync workflow waits in its own thread only; start calls with "
-                ".call() and wait for them in the body"
-            )
         while True:
             if self._cancelling:
                 self._cancelling = False
