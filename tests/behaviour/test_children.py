@@ -113,8 +113,8 @@ async def test_a_child_that_is_cancelled_is_an_error_in_the_parent_and_not_a_can
         assert "cancelled" in await run.result()
 
 
-async def _any(app: outlast.App, workflow: str) -> bool:
-    return bool(await app.runs(workflow=workflow))
+async def _any(app: outlast.App, workflow: str, status: str | None = None) -> bool:
+    return bool(await app.runs(workflow=workflow, status=status))
 
 
 async def test_a_child_cancelled_before_any_worker_took_it_tells_its_parent(open_app: OpenApp) -> None:
@@ -154,6 +154,7 @@ async def test_a_stuck_child_keeps_its_parent_waiting_and_is_named(open_app: Ope
         run = await app.start(shopping(), id="p")
         await reaches(run, "waiting")
         assert "child main/paying#1" in (await run.info()).detail
+        await eventually(lambda: _any(app, "paying", "stuck"))
         (info,) = await app.runs(status="stuck")
         await app.resolve(info.id, "pay", outlast.Happened("paid"))
         assert await run.result() == "paid"
@@ -267,6 +268,16 @@ async def test_a_child_started_at_the_very_end_exists_and_outlives_its_parent(op
     async with open_app() as app:
         child_id = await (await app.start(starting())).result()
         assert await (await app.get(child_id)).result() == 8
+
+
+async def test_the_result_of_a_started_child_can_be_asked_for_again(open_app: OpenApp) -> None:
+    @workflow
+    async def starting() -> list[int]:
+        started = await outlast.start(child(3))
+        return [await started.result(), await started.result(), *await asyncio.gather(*(started.result(),) * 2)]
+
+    async with open_app() as app:
+        assert await (await app.start(starting())).result() == [6, 6, 6, 6]
 
 
 async def test_a_child_can_be_given_an_id(open_app: OpenApp) -> None:
