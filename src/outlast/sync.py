@@ -15,6 +15,7 @@ method of the same name. Use it from any thread. In a sync workflow, `sleep` is 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 from collections.abc import Coroutine, Sequence
@@ -40,8 +41,22 @@ class _Loop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="outlast-loop", daemon=True)
+        self._thread = threading.Thread(target=self._main, name="outlast-loop", daemon=True)
         self._thread.start()
+
+    def _main(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._finish())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    async def _finish(self) -> None:
+        """End the tasks that are left: somebody in another thread may still wait for one of them."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def wait(self, coro: Coroutine[Any, Any, T]) -> T:
         if os.getpid() != self._pid:
@@ -57,9 +72,15 @@ class _Loop:
             raise WrongUse(
                 "outlast.sync was called on its own event loop (in an async step?), where it would wait for itself"
             )
-        future = asyncio.run_coroutine_threadsafe(coro, self._loop)
+        try:
+            future = asyncio.run_coroutine_threadsafe(coro, self._loop)
+        except RuntimeError:
+            coro.close()
+            raise WrongUse("this App is not open any more; use its runs inside `with App(...) as app:`") from None
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            raise WrongUse("the App was closed while this was waited for") from None
         except BaseException:
             future.cancel()
             raise
@@ -68,7 +89,6 @@ class _Loop:
         if os.getpid() == self._pid and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            self._loop.close()
 
 
 class Run(Generic[R]):
@@ -155,6 +175,8 @@ class App:
 
     def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
         """See `outlast.App.start`."""
+        if isinstance(call, Call):
+            call.take()  # whatever becomes of it here, it was not forgotten
         return self._run(self._wait(self._app.start(call, id=id)))
 
     def get(self, id: str) -> Run[Any]:
