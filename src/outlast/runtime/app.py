@@ -205,7 +205,7 @@ class App:
         row = self._row_of(call, id)
         worker = self._worker
         verb = StartRun(run=row, claim_by=worker.claims.claims_for(row) if worker is not None else None)
-        answer = await self.ask(verb, heard=self._start_heard)
+        answer = await self.ask(verb, heard=lambda answer: self._start_heard(answer, verb))
         if isinstance(answer, Conflict):
             other = answer.run
             raise RunConflict(
@@ -215,15 +215,18 @@ class App:
             )
         if not isinstance(answer, Started):
             if verb.claim_by is not None:  # the lease was lost just now: leave the run to the queue
-                answer = await self.ask(StartRun(run=row), heard=self._start_heard)
+                queued = StartRun(run=row)
+                answer = await self.ask(queued, heard=lambda answer: self._start_heard(answer, queued))
             if not isinstance(answer, Started):
                 raise StoreError(f"run {row.id} could not be started in {self.url}: {getattr(answer, 'why', answer)}")
         return Run(self, answer.run, call.definition.returns)
 
-    def _start_heard(self, answer: Answer | StoreError) -> None:
+    def _start_heard(self, answer: Answer | StoreError, verb: StartRun) -> None:
         """Begin a run that was just started, whether or not its starter still waits for the answer."""
         if self._worker is None:
             return
+        if verb.claim_by is not None:
+            self._worker.claims.start_answered()
         if isinstance(answer, Started):
             if answer.created:
                 self._worker.claims.begin_started(answer.run)

@@ -42,6 +42,8 @@ def start_child(execution: Execution, pending: Pending) -> None:
 
     def done(answer: Answer | StoreError) -> None:
         execution.steps.children -= 1
+        if verb.claim_by is not None:
+            worker.claims.start_answered()
         if execution.closed:
             if isinstance(answer, Started) and answer.created:  # its parent was given up here, and it was claimed
                 worker.claims.begin_started(answer.run, new=False)

@@ -30,27 +30,41 @@ class Claims:
         self._worker = worker
         self._max_runs = max_runs
         self._loading: set[tuple[str, int]] = set()  # whose claim, and of what run
-        self._claiming = False
+        self._claiming = 0  # how many runs the claim on its way may bring
+        self._starting = 0  # runs claimed by their starts that are on their way
         self._claim_again = False
+        self._had_no_room = False
         self._held_back = False
 
     @property
     def busy(self) -> bool:
         """Whether runs are on their way into memory."""
-        return self._claiming or bool(self._loading)
+        return bool(self._claiming or self._loading)
 
     @property
     def room(self) -> int:
         """How many more runs fit in memory."""
-        return (
-            0 if self._worker.draining else max(0, self._max_runs - len(self._worker.executions) - len(self._loading))
-        )
+        if self._worker.draining:
+            return 0
+        taken = len(self._worker.executions) + len(self._loading) + self._starting + self._claiming
+        return max(0, self._max_runs - taken)
 
     def claims_for(self, row: RunRow) -> str | None:
-        """Return this worker's id if it takes a run that is just being started, None to leave it to the queue."""
-        if self.room and self._worker.holds_lease() and row.due is None and registry.knows(row.workflow):
-            return self._worker.id
-        return None
+        """Return this worker's id if it takes a run that is just being started, None to leave it to the queue.
+
+        Where it returns an id, `start_answered` has to be called when the start was answered.
+        """
+        if row.due is not None or not self._worker.holds_lease() or not registry.knows(row.workflow):
+            return None
+        if not self.room:
+            self._had_no_room = True
+            return None
+        self._starting += 1
+        return self._worker.id
+
+    def start_answered(self) -> None:
+        """A start that had claimed its run for this worker was answered, in whatever way."""
+        self._starting -= 1
 
     def look(self) -> None:
         """Claim what is due, as far as there is room."""
@@ -60,9 +74,10 @@ class Claims:
             return
         limit = min(self.room, CLAIM_BATCH)
         self._held_back = not self._worker.holds_lease()
+        self._had_no_room = not limit
         if not limit or not names or self._held_back:
             return
-        self._claiming = True
+        self._claiming = limit
         self._claim_again = False
         verb = Claim(
             worker=self._worker.id,
@@ -75,7 +90,7 @@ class Claims:
         self._worker.writer.submit(verb, lambda answer: self._claimed(verb, answer))
 
     def _claimed(self, verb: Claim, answer: Answer | StoreError) -> None:
-        self._claiming = False
+        self._claiming = 0
         if isinstance(answer, Claimed) and verb.worker == self._worker.id:
             for row in answer.runs:
                 self._load(row)
@@ -137,7 +152,7 @@ class Claims:
 
     def run_left(self) -> None:
         """A run left memory: where there was no room before, there may be work."""
-        if self._claim_again or self.room == 1:
+        if self._claim_again or self._had_no_room:
             self.look()
 
     def begin_started(self, row: RunRow, *, new: bool = True) -> None:
@@ -147,6 +162,8 @@ class Claims:
         """
         self._worker.notices("run.started", run=row.id, workflow=row.workflow)
         if row.owner != self._worker.id or self._has(row.pk):
+            if self._had_no_room:
+                self.look()
             return
         if new:
             self._begin(row, None)
