@@ -12,14 +12,14 @@ import copy
 import warnings
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.functions import Definition
 from outlast.core.identity import check_run_id, here
 from outlast.core.records import Effect
-from outlast.core.settings import Settings
+from outlast.core.settings import Changes, Settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,10 +63,12 @@ class Step(Definition[P, R]):
 class AsyncStep(Step[P, R]):
     """A step made of an `async def` function: calling it makes a Call."""
 
+    fn: Callable[P, Coroutine[Any, Any, R]]
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         return self.call(*args, **kwargs)
 
-    def options(self, **changes: Any) -> AsyncStep[P, R]:
+    def options(self, **changes: Unpack[Changes]) -> AsyncStep[P, R]:
         """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
         return _with_settings(self, changes)
 
@@ -76,6 +78,8 @@ class SyncStep(Step[P, R]):
 
     In a sync workflow calling it returns its value; `.call(...)` always makes a Call.
     """
+
+    fn: Callable[P, R]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         place = here.get()
@@ -88,10 +92,9 @@ class SyncStep(Step[P, R]):
                 f"where it would block the worker; write: await {self.name}.call(...)"
             )
         self._outside(place)  # type: ignore[arg-type]
-        result: R = self.fn(*args, **kwargs)
-        return result
+        return self.fn(*args, **kwargs)
 
-    def options(self, **changes: Any) -> SyncStep[P, R]:
+    def options(self, **changes: Unpack[Changes]) -> SyncStep[P, R]:
         """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
         return _with_settings(self, changes)
 
@@ -274,7 +277,7 @@ def _wait_for_nothing(ops: Operations) -> Generator[Any, None, Any]:
     ops.check()
 
 
-def _with_settings(definition: S, changes: dict[str, Any]) -> S:
+def _with_settings(definition: S, changes: Changes) -> S:
     changed = copy.copy(definition)
     changed.settings = definition.settings.with_(**changes)
     return changed

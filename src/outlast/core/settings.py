@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from outlast.core.errors import WrongUse
 from outlast.core.records import Effect
@@ -81,6 +81,19 @@ class Settings:
         if "effect" in changes and "timeout" not in changes and self.effect is Effect.ONCE:
             values["timeout"] = None if self.timeout == ONCE_TIMEOUT_S else self.timeout
         return Settings(**values)
+
+
+class Changes(TypedDict, total=False):
+    """What `step.options(...)` takes."""
+
+    effect: Literal["pure", "idempotent", "once"]
+    retry: Retry | None
+    timeout: float | None
+    confirm: Callable[..., Any] | None
+    definite: tuple[type[BaseException], ...] | type[BaseException]
+    settle: float
+    key: str | None
+    check_args: bool
 
 
 _SETTING_NAMES = frozenset(Settings.__dataclass_fields__)
