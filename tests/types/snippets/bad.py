@@ -1,0 +1,61 @@
+"""Typical mistakes: a line that ends in `# E: text` gets an error that holds this text, and no other line does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import outlast
+from outlast import App, Retry, step, workflow
+
+
+@step
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+@step
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@workflow
+async def flow(n: int) -> str:
+    await fetch(5)  # E: incompatible type "int"; expected "str"
+    await fetch()  # E: Missing positional argument "url"
+    await fetch("x", timeout=5)  # E: Unexpected keyword argument "timeout"
+    text: str = await fetch("x")  # E: expression has type "bytes", variable has type "str"
+    add(1, "2")  # E: incompatible type "str"; expected "int"
+    await add(1, 2)  # E: Incompatible types in "await"
+    await add.call("1", 2)  # E: incompatible type "str"; expected "int"
+    results: list[str] = list(await asyncio.gather(fetch("x")))  # E: expected "Iterable[str]"
+    await outlast.start(fetch)  # E: expected "Call[
+    return text + "".join(results)
+
+
+async def main() -> None:
+    async with App("x.db") as app:
+        await app.start(flow)  # E: expected "Call[
+        await app.start(flow("1"))  # E: incompatible type "str"; expected "int"
+        await app.start(flow(1), id=5)  # E: incompatible type "int"; expected "str | None"
+        run = await app.start(flow(1))
+        number: int = await run.result()  # E: expression has type "str", variable has type "int"
+        await app.resolve("x", "step", "maybe")  # E: incompatible type
+        await app.runs(limit="5")  # E: incompatible type "str"; expected "int"
+        del number
+
+
+@step(effect="twice")  # E: No overload variant
+async def wrong_effect() -> None: ...
+
+
+@step(retries=5)  # E: Unexpected keyword argument "retries"
+async def wrong_setting() -> None: ...
+
+
+@step(retry=5)  # E: No overload variant
+async def wrong_retry() -> None: ...
+
+
+Retry(attempts="5")  # E: incompatible type "str"; expected "int"
+fetch.options(retries=3)  # E: retries
+App(park_after="1")  # E: incompatible type "str"; expected "float"

@@ -1,0 +1,151 @@
+"""Typical programs: a strict type checker has nothing to say of them, and knows every type."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import uuid
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+import outlast
+import outlast.sync
+from outlast import App, Call, DidNotHappen, Happened, Notice, Retry, Run, RunInfo, StepInfo, Unknown, step, workflow
+
+
+@dataclass
+class Plan:
+    card: str
+    cents: int
+
+
+class CardDeclined(Exception):
+    pass
+
+
+@step
+async def fetch(url: str, *, timeout_s: float = 1.0) -> bytes:
+    return url.encode()
+
+
+@step(effect="pure", retry=Retry(attempts=5, initial=0.5, on=(ConnectionError, TimeoutError)))
+async def plan(goal: str) -> Plan:
+    return Plan(goal, 5)
+
+
+async def find_charge(key: str, card: str, cents: int) -> Happened | DidNotHappen | Unknown:
+    return Happened(f"{key} {card} {cents}")
+
+
+@step(effect="once", confirm=find_charge, definite=(CardDeclined,), timeout=30, settle=5.0)
+async def charge(card: str, cents: int) -> str:
+    outlast.heartbeat()
+    outlast.annotate(tokens=5)
+    return outlast.idempotency_key() + str(outlast.attempt()) + str(outlast.fence())
+
+
+@step
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@step(name="shout")
+def upper(text: str) -> str:
+    return text.upper()
+
+
+@workflow
+async def fulfil(order: str, *, quick: bool = False) -> str:
+    p = await plan(order)
+    assert_type(p, Plan)
+    assert_type(await charge(p.card, p.cents), str)
+    assert_type(await add.call(1, b=2), int)
+    assert_type(await fetch.options(timeout=5)(order, timeout_s=2), bytes)
+    first, second = await asyncio.gather(plan("a"), add.call(1))
+    assert_type(first, Plan)
+    assert_type(second, int)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(fetch(order))
+    assert_type(task.result(), bytes)
+    created = asyncio.create_task(plan("b"))
+    assert_type(await created, Plan)
+    assert_type(await asyncio.wait_for(fetch(order), 5), bytes)
+    async with asyncio.timeout(5):
+        await asyncio.sleep(1)
+    assert_type(outlast.now(), dt.datetime)
+    assert_type(outlast.uuid4(), uuid.UUID)
+    assert_type(outlast.random.randint(1, 5), int)
+    assert_type(outlast.patched("x"), bool)
+    with outlast.scope(order):
+        outlast.current.logger.info("in run %s", outlast.current.run_id)
+    child = await outlast.start(total(3), id="child")
+    assert_type(child.id, str)
+    assert_type(await child.result(), int)
+    assert_type(await total(3), int)
+    assert_type(await total.options(id="other")(3), int)
+    anything = await outlast.call(open, "x.txt")
+    del anything
+    return order if quick else order * 2
+
+
+@workflow(name="sum")
+def total(n: int) -> int:
+    result = add(n, 1)
+    assert_type(result, int)
+    later = plan("x")
+    assert_type(later.result(), Plan)
+    outlast.sync.sleep(0.1)
+    started = outlast.sync.start(total(n - 1))
+    assert_type(started.result(), int)
+    return upper("x").count("X") + result
+
+
+def listen(notice: Notice) -> None:
+    assert_type(notice.name, str)
+
+
+async def main() -> None:
+    async with App("sqlite:///agent.db", on_event=listen, lease=10, version="v1") as app:
+        call: Call[str] = fulfil("order 55", quick=True)
+        coroutine: Coroutine[Any, Any, str] = call
+        del coroutine
+        run = await app.start(call, id="order-55")
+        assert_type(run, Run[str])
+        assert_type(await run.result(timeout=5), str)
+        assert_type(await run.status(), str)
+        assert_type(await run.info(), RunInfo)
+        assert_type(await run.steps(), list[StepInfo])
+        single = await app.start(charge("card", 5))
+        assert_type(await single.result(), str)
+        sync_step = await app.start(add.call(1, 2))
+        assert_type(await sync_step.result(), int)
+        assert_type(await app.runs(status=["failed", "stuck"], limit=5), list[RunInfo])
+        await app.resolve("order-55", "charge", Happened("r"), attempt=1, by="ann")
+        await app.resolve("order-55", "charge", DidNotHappen())
+        await app.resolve("order-55", "charge", "fail")
+        await app.resume("order-55")
+        await app.fork("order-55", "plan", repeat_once=True)
+        await app.cancel("order-55")
+        await app.drain()
+
+
+def script() -> None:
+    assert_type(App().run(total(3)), int)
+    with outlast.sync.App("agent.db", on_event=[listen]) as app:
+        run = app.start(fulfil("x"))
+        assert_type(run, outlast.sync.Run[str])
+        assert_type(run.result(), str)
+
+
+async def in_tests() -> None:
+    assert_type(await fetch("x"), bytes)
+    assert_type(add(1, 2), int)
+    assert_type(await charge.fn("card", 5), str)
+    assert_type(add.fn(1), int)
+
+
+class Shop:
+    @step
+    async def sell(self, what: str) -> int:
+        return len(what)
