@@ -15,7 +15,6 @@ from outlast.core.errors import EncodingError, RunConflict, RunEnded, RunNotFoun
 from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
-from outlast.core.transitions import Status
 from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.ends import Ends
@@ -285,7 +284,7 @@ class App:
         """
         chosen = [status] if isinstance(status, str) else status
         wanted = RunFilter(
-            statuses=None if chosen is None else tuple(_status(s) for s in chosen),
+            statuses=None if chosen is None else tuple(mending.status_of(s) for s in chosen),
             reason=mending.reason_of(reason),
             workflow=workflow,
             version=version,
@@ -391,10 +390,3 @@ def _check_call(call: object) -> None:
         else:
             hint = "; a sync step runs when it is called: give app.start(step.call(...)) instead"
         raise WrongUse(f"app.start takes the call of a workflow or step, not {call!r}{hint}")
-
-
-def _status(name: str) -> Status:
-    try:
-        return Status(name)
-    except ValueError:
-        raise WrongUse(f"no such status: {name!r}; there are {', '.join(s.value for s in Status)}") from None

@@ -41,6 +41,14 @@ def reason_of(name: str | None) -> Reason | None:
         raise WrongUse(f"no such reason: {name!r}; there are {', '.join(r.value for r in Reason)}") from None
 
 
+def status_of(name: str) -> Status:
+    """Return the status of this name. Raises WrongUse."""
+    try:
+        return Status(name)
+    except ValueError:
+        raise WrongUse(f"no such status: {name!r}; there are {', '.join(s.value for s in Status)}") from None
+
+
 async def _load(app: App, id: str) -> Loaded:
     row = await app._row(id)
     loaded: Loaded | None = await app._read(app.store.load, row.pk)
