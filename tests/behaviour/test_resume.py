@@ -336,13 +336,16 @@ async def test_a_parent_that_failed_by_its_child_succeeds_once_both_are_resumed(
     assert executed == ["before", "flaky", "flaky"]
 
 
-async def test_a_parent_resumed_without_its_child_fails_again_and_does_not_wait_for_ever(open_app: OpenApp) -> None:
+async def test_a_parent_is_not_resumed_before_the_child_that_failed_it(open_app: OpenApp) -> None:
     async with open_app() as app:
         run = await app.start(parent_of_failing(), id="p")
         assert isinstance(await failure(run), ConnectionError)
         healthy.append(True)
-        await app.resume("p")
-        assert isinstance(await failure(run), ConnectionError)
+        (child,) = await app.runs(workflow="failing_child")
+        with pytest.raises(NotResumable, match=child.id):
+            await app.resume("p")
+        await (await app.resume(child.id)).result()
+        assert await (await app.resume("p")).result()
 
 
 async def test_a_child_resumed_after_its_parent_was_told_does_not_disturb_the_parent(open_app: OpenApp) -> None:

@@ -430,7 +430,7 @@ def test_a_class_that_moved_is_found_in_the_annotation(annotation: object) -> No
 
 
 def test_a_class_that_is_not_found_is_an_error_that_names_it() -> None:
-    with pytest.raises(DecodingError, match=r"old\.place:Wire .*not imported.*Import old\.place in the worker"):
+    with pytest.raises(DecodingError, match=r"old\.place:Wire .*not imported.*Import old\.place in this process"):
         codec.decode(moved(Wire(a=1)))
     with pytest.raises(DecodingError, match=r"old\.place:Wire"):
         codec.decode(moved(Wire(a=1)), Plan | int)

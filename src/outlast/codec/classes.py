@@ -182,7 +182,7 @@ def find_class(name: object, kind: Kind, hint: object) -> type:
         advice = f"Keep {qualname.rpartition('.')[2]} where it was,"
     else:
         problem = f"module {module} is not imported in this process."
-        advice = f"Import {module} in the worker,"
+        advice = f"Import {module} in this process,"
     raise DecodingError(f"{name} cannot be rebuilt: {problem} {advice} or annotate where the value goes with the class")
 
 

@@ -99,6 +99,8 @@ _VIEWS: Final[tuple[type, ...]] = (
 
 def _advice(value: object) -> str:
     cls = type(value)
+    if getattr(value, "_outlast_call", False):
+        return "It is a call that was not made yet: write `await` before it (in a sync workflow: `.result()` after it)."
     module = cls.__module__.partition(".")[0]
     if isinstance(value, _CODE):
         return "Code is not data: store its name, and look it up where it is used."

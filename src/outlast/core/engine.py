@@ -32,13 +32,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from outlast.core.body import Body, Outcome
+from outlast.core.codec import Codec
 from outlast.core.definitions import Call
 from outlast.core.divergence import describe, differs, goes_on, short
 from outlast.core.effects import InBody
-from outlast.core.errors import DecodingError, Diverged, LostRun, OutlastError, Spinning, StepError, Suspended
+from outlast.core.errors import (
+    DecodingError,
+    Diverged,
+    EncodingError,
+    LostRun,
+    OutlastError,
+    Spinning,
+    StepError,
+    Suspended,
+)
 from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
@@ -47,20 +57,6 @@ from outlast.core.transitions import Status
 
 MOST_SPINS = 100
 """So many turns in a row may be ended by their limit while nothing is pending; then the body counts as spinning."""
-
-
-class Codec(Protocol):
-    """What the engine needs of a codec."""
-
-    def encode(self, value: object) -> bytes: ...
-
-    def comparable(self, value: object, encoded: bytes) -> bytes: ...
-
-    def decode(self, data: bytes, type: Any = Any) -> Any: ...
-
-    def encode_error(self, error: BaseException) -> bytes: ...
-
-    def decode_error(self, data: bytes) -> BaseException: ...
 
 
 class Engine:
@@ -239,6 +235,9 @@ class Engine:
                 return False
             case Kind.TIMER if record.key not in self.loop.timers:
                 raise self._diverged(record, "no such timer is set")
+            case Kind.START:
+                self._match(record).begun = True
+                return False
             case Kind.INTENT:
                 pending = self._match(record)
                 pending.intent, pending.resolution = record, None
@@ -254,7 +253,7 @@ class Engine:
         pending = self.calls.get(record.key)
         if pending is None or pending.done or (pending.withdrawn and record.kind in EVENTS):
             raise self._diverged(record, "the code makes no such call at this point")
-        if pending.is_child != (record.kind is Kind.CHILD) and record.kind is not Kind.LATE:
+        if pending.is_child != (record.kind in (Kind.CHILD, Kind.START)) and record.kind is not Kind.LATE:
             raise self._diverged(
                 record, f"the code calls the {'workflow' if pending.is_child else 'step'} {pending.name} here"
             )
@@ -319,7 +318,11 @@ class Engine:
         self.check()
         whole = call.kwargs or not call.is_step  # a child's arguments are its run's input
         args = [list(call.args), call.kwargs] if whole else list(call.args)
-        encoded = self.codec.encode(args)
+        try:
+            encoded = self.codec.encode(args)
+        except EncodingError as refused:
+            what = f"the arguments of {call.key} in run {self.run_id} cannot be stored"
+            raise type(refused)(f"{what}: {refused}") from None
         future = CallFuture(loop=self.loop)
         pending = Pending(self, call, encoded, recorded_args(self.codec.comparable(args, encoded)), future)
         future.pending = pending

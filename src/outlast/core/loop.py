@@ -111,7 +111,7 @@ class RunLoop(asyncio.AbstractEventLoop):
             if not handle._cancelled:
                 try:
                     handle._run()
-                except SystemExit:  # its task has it too, and that alone shall end
+                except (SystemExit, KeyboardInterrupt):  # its task has it too, and that alone shall end
                     continue
         return not ready
 

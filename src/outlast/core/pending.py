@@ -61,6 +61,7 @@ class Pending:
     __slots__ = (
         "args",
         "attempts",
+        "begun",
         "call",
         "cause",
         "effect",
@@ -90,6 +91,7 @@ class Pending:
         self.attempts: list[Record] = []
         self.intent: Record | None = None  # of an attempt that has no outcome yet
         self.resolution: Record | None = None
+        self.begun = False  # its child run is started, and that is recorded
         self.queued = False  # for `take_starts`
         self.withdrawn = False  # nobody waits for it any more
 

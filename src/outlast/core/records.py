@@ -39,6 +39,7 @@ class Kind(StrEnum):
     MESSAGE = "message"  # a message was taken
     CANCEL = "cancel"  # cancellation was asked for
     # notes
+    START = "start"  # a child run is started
     LATE = "late"  # the outcome of a step that nobody waited for any more
     ATTEMPT = "attempt"  # an attempt failed; `due` is when the next one may start
     INTENT = "intent"  # a `once` attempt may have started; `due` is its deadline

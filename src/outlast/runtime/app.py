@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from outlast.codec import Codec, JsonCodec
 from outlast.core.definitions import Call, Step
@@ -119,6 +119,11 @@ class App:
                 await self.close()
                 raise
         return self
+
+    def __enter__(self) -> NoReturn:
+        raise WrongUse("an App is entered with `async with`; in code without an event loop use outlast.sync.App")
+
+    def __exit__(self, *_: object) -> None: ...
 
     async def __aexit__(self, *_: object) -> None:
         await self.drain()

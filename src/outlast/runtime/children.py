@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from outlast.core.errors import RunConflict, StoreError
 from outlast.core.identity import derive
 from outlast.core.pending import Pending
-from outlast.core.records import RunRow
+from outlast.core.records import Kind, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.verbs import Answer, Cancel, Conflict, Started, StartRun
 
@@ -24,6 +24,12 @@ def start_child(execution: Execution, pending: Pending) -> None:
     if execution.closed or execution.stuck is not None or pending.withdrawn or pending.done:
         return
     worker, row, call = execution.worker, execution.row, pending.call
+    if not pending.begun:  # so that changed code which no longer makes this call is found out
+        pending.begun = True
+        execution.engine.note(
+            Kind.START, worker.now(), key=pending.key, name=pending.name, args=pending.args, cause=pending.cause
+        )
+        execution.flush()
     child = RunRow(
         pk=0,
         id=execution.engine.child_id(pending.call),

@@ -7,8 +7,9 @@ seconds after the attempt can no longer send anything:
 - its worker's process is known to be gone, or
 - its worker's lease has ended and the attempt's own deadline has passed.
 
-A `confirm` that was asked before that moment is asked again after it. Without
-`confirm`, or when it cannot tell, a person decides; the decision is a record of the attempt it was made for.
+Each of these is measured twice: by the wall clock, which all that is recorded goes by, and by the clock of leases,
+since the wall clock may be set at any time. A `confirm` that was asked before that moment is asked again after it.
+Without `confirm`, or when it cannot tell, a person decides; the decision is a record of the attempt it was made for.
 """
 
 from __future__ import annotations
@@ -158,17 +159,27 @@ class Doubt:
         if self._ran:
             self._ran, worker.code_ended[self._name] = False, (worker.now(), self._error)
         if self._name in worker.code_ended:
-            return worker.code_ended[self._name][0] + settle, settling
+            return self._not_before(worker.code_ended[self._name][0], str(self._name), 0.0), settling
         rows = await worker.read(worker.store.workers)
         row = next((r for r in rows if r.id == self.intent.worker), None)
-        deadline = self.intent.due or 0.0
+        deadline, timeout = self.intent.due or 0.0, self.pending.call.settings.timeout or 0.0
         if row is None:
-            return deadline + settle, settling
+            return self._not_before(deadline, str(self._name), timeout), settling
         if row.state is WorkerState.GONE:
-            return (row.left or 0.0) + settle, settling
+            return self._not_before(row.left or 0.0, f"gone {row.id}", 0.0), settling
         if row.state is WorkerState.EXPIRED:
-            return max(row.left or 0.0, deadline) + settle, settling
-        return deadline + settle, f"the attempt's deadline on worker {row.id}, and {settle:g} s"
+            if row.boot == worker.clock.boot_id():  # it began no attempt after that
+                worker.first_seen.setdefault(f"expired {row.id}", row.lease_until)
+            return self._not_before(max(row.left or 0.0, deadline), f"expired {row.id}", timeout), settling
+        waits_for = f"the attempt's deadline on worker {row.id}, and {settle:g} s"
+        return self._not_before(deadline, str(self._name), timeout), waits_for
+
+    def _not_before(self, wall: float, fact: str, timeout: float) -> float:
+        """Return when `settle` has passed since `wall`, and, by the clock of leases, since this fact and `timeout`."""
+        worker, settle = self.execution.worker, self.pending.call.settings.settle
+        now = worker.store.lease_now()
+        left = worker.first_seen.setdefault(fact, now) + timeout + settle - now
+        return max(wall + settle, worker.now() + left if left > 0 else 0.0)
 
     def _again(self, when: float, waits_for: str, *, only_here: bool = False, restless: bool = False) -> None:
         """Look again later; the run may rest until then, or be handed over, unless only this process can tell."""

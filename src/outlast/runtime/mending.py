@@ -23,7 +23,7 @@ from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.run import Run
-from outlast.stores.protocol import Loaded
+from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.verbs import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started
 
 if TYPE_CHECKING:
@@ -71,7 +71,11 @@ async def resume(app: App, id: str) -> Run[Any]:
             )
         if run.status not in (Status.FAILED, Status.CANCELLED, Status.STUCK):
             raise NotResumable(f"run {id} is {run.status.value}; only failed, cancelled and stuck runs can be resumed")
-        drop = () if run.status is Status.STUCK else _what_to_drop(run, loaded.records, app.codec)
+        drop: tuple[int, ...] = ()
+        cause = None if run.status is Status.STUCK else _cause(run, loaded.records)
+        if cause is not None:
+            await _check_child(app, run, cause)
+            drop = _what_to_drop(run, cause, loaded.records, app.codec)
         last = loaded.records[-1].seq if loaded.records else 0
         answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop))
         if isinstance(answer, Done):
@@ -81,22 +85,38 @@ async def resume(app: App, id: str) -> Run[Any]:
     raise NotResumable(f"run {id} changed each time it was to be resumed; look at it again: outlast show {id}")
 
 
-def _what_to_drop(run: RunRow, records: tuple[Record, ...], codec: Codec) -> tuple[int, ...]:
+def _cause(run: RunRow, records: tuple[Record, ...]) -> Record | None:
+    """Return the event that ended the run, if there is one."""
+    if run.status is Status.CANCELLED:
+        return next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
+    outcomes = (r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD))
+    return next((r for r in outcomes if not r.ok and r.key == run.culprit), None)
+
+
+async def _check_child(app: App, run: RunRow, cause: Record) -> None:
+    """Refuse to resume a run that failed through a child which is still failed: it would fail the same way at once."""
+    if cause.kind is not Kind.CHILD:
+        return
+    children = await app._read(lambda: app.store.runs(RunFilter(parent=run.pk), limit=10_000))
+    child = next((c for c in children if c.parent_key == cause.key), None)
+    if child is not None and child.status in (Status.FAILED, Status.CANCELLED):
+        raise NotResumable(
+            f"run {run.id} failed through its child {child.id}, which is {child.status.value}; resume that one first, "
+            f"then this one: outlast resume {child.id}; outlast resume {run.id}"
+        )
+
+
+def _what_to_drop(run: RunRow, cause: Record, records: tuple[Record, ...], codec: Codec) -> tuple[int, ...]:
     """Return the seqs of the end's cause, and of what only came of it.
 
     Raises NotResumable where an effect came of it.
     """
-    if run.status is Status.CANCELLED:
-        cause = next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
-    else:
-        cause = next(
-            (r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD) and not r.ok and r.key == run.culprit),
-            None,
-        )
-    if cause is None:
-        return ()
     after = [r for r in records if r.seq > cause.seq and r.cause >= cause.seq]
-    effects = [r for r in after if r.kind is Kind.CHILD or r.effect in (Effect.IDEMPOTENT.value, Effect.ONCE.value)]
+    effects = [
+        r
+        for r in after
+        if r.kind in (Kind.CHILD, Kind.START) or r.effect in (Effect.IDEMPOTENT.value, Effect.ONCE.value)
+    ]
     if effects:
         what = "cancelled" if run.status is Status.CANCELLED else f"failed at step {cause.key}"
         raise NotResumable(
@@ -189,13 +209,19 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
         raise NotResumable(f"run {id} has recorded no step {step!r}; `outlast show {id}` lists its steps")
     outcome = next((r for r in records if r.key == first.key and r.kind in EVENTS), None)
     cut = outcome.seq if outcome is not None else first.seq
+    cut = min([cut, *(r.seq for r in records if r.kind is Kind.CANCEL)])  # a fork is never cancelled from the start
     kept = _before(records, cut)
-    left = [r for r in records if r.seq not in kept and r.effect == Effect.ONCE.value]
-    if left and not repeat_once:
+    left = [r for r in records if r.seq not in kept]
+    again = next((r for r in left if r.effect == Effect.ONCE.value or r.kind is Kind.START), None)
+    if again is not None and not repeat_once:
+        what = (
+            "start child {}, whose `once` steps would happen again"
+            if again.kind is Kind.START
+            else "do step {} again, which has effect 'once'"
+        )
         raise NotResumable(
-            f"a fork of run {id} at {first.key} would do step {left[0].key} again, which has effect 'once' and "
-            "was begun by the original; "
-            "say that this is wanted: --repeat-once (in Python: repeat_once=True)"
+            f"a fork of run {id} at {first.key} would {what.format(again.key)}; the original has begun it. "
+            "Say that this is wanted: --repeat-once (in Python: repeat_once=True)"
         )
     row = RunRow(
         pk=0,
@@ -232,6 +258,8 @@ def _before(records: tuple[Record, ...], cut: int) -> set[int]:
     events = [r for r in records if r.seq < cut and (r.kind in EVENTS or r.kind in (Kind.PATCH, Kind.LATE))]
     done = {r.key for r in events}
     notes = [
-        r for r in records if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION) and r.key in done
+        r
+        for r in records
+        if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION, Kind.START) and r.key in done
     ]
     return {r.seq for r in (*events, *notes)}

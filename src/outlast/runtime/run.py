@@ -227,6 +227,8 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
         state = ("late" if last.kind is Kind.LATE else "done") if last.ok else "failed"
         if last.ok:
             value = _shown(last.value, app)
+    elif last.kind is Kind.START:
+        state = "running"
     elif last.kind is Kind.INTENT:
         state = "in_doubt"  # or running: only its worker knows
     elif last.kind is Kind.RESOLUTION:
@@ -239,9 +241,8 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
     if failed is not None and state != "done":
         failure = app.codec.decode_error(failed.value or b"")
         error = f"{type(failure).__name__}: {failure}"
-    kind = {Kind.INTENT: "step", Kind.ATTEMPT: "step", Kind.RESOLUTION: "step", Kind.LATE: "step"}.get(
-        last.kind, last.kind.value
-    )
+    of_steps = (Kind.INTENT, Kind.ATTEMPT, Kind.RESOLUTION, Kind.LATE)
+    kind = "step" if last.kind in of_steps else "child" if last.kind is Kind.START else last.kind.value
     effect = next((r.effect for r in group if r.effect), "")
     return StepInfo(
         id=last.key,

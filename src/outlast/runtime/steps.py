@@ -26,6 +26,10 @@ from outlast.runtime.doubt import Doubt
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
 
+COMMIT_ALLOWANCE_S = 1.0
+"""What the commit of an intent may take without shortening its attempt."""
+NOT_BEGUN_DELAY_S = 0.1
+
 BACKLOG_RECORDS = 5_000
 """No further `pure` step starts while this many records of a run wait for their commit."""
 
@@ -86,7 +90,7 @@ class Steps:
         if pending.intent is not None:
             self.doubts[pending.key] = Doubt(self, run, pending, recovered=True)
         elif pending.is_child:
-            run.after_commit(start_child, run, pending)
+            run.after_commit(run.calmly, start_child, run, pending)
         elif pending.effect is not Effect.PURE:
             run.after_commit(self._prepare, pending)
         elif run.engine.last_seq - run.committed >= BACKLOG_RECORDS:
@@ -144,7 +148,7 @@ class Steps:
             args=pending.args,
             attempt=number,
             effect=pending.effect,
-            due=now + (timeout or 0.0),
+            due=now + (timeout or 0.0) + COMMIT_ALLOWANCE_S,
             cause=pending.cause,
             worker=self._worker.id,
         )
@@ -229,7 +233,7 @@ class Steps:
                 attempt.number,
                 attempt.started,
                 None,
-                0.0,
+                NOT_BEGUN_DELAY_S,
                 "not started: the lease had run out, or the time for it",
             )
         else:

@@ -39,7 +39,7 @@ from outlast.stores.protocol import Store
 from outlast.stores.verbs import Answer, Beaten, Failed, Fenced, Finish, Leave, Register, TakenOver, TakeOver
 
 if TYPE_CHECKING:
-    from outlast.core.engine import Codec
+    from outlast.core.codec import Codec
     from outlast.runtime.attempts import Attempt
 
 CLAIM_BATCH = 200
@@ -79,6 +79,7 @@ class Worker:
         self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="outlast-step")
         self.executions: dict[int, Execution] = {}
         self.in_threads: set[Attempt] = set()  # those whose function may still run, whatever became of their runs
+        self.first_seen: dict[str, float] = {}  # facts that doubts go by -> lease clock
         self.code_ended: dict[tuple[str, int], tuple[float, BaseException | None]] = {}  # see Doubt
         self.id = ""
         self.draining = False
@@ -158,17 +159,18 @@ class Worker:
     async def stop(self) -> None:
         """Leave: what is still in hand is stopped from outside, and its runs go back to the queue."""
         self.draining = True
+        under_way = {a for execution in self.executions.values() for a in execution.steps.attempts.values()}
+        sending = any(attempt.pending.effect is Effect.ONCE for attempt in under_way | self.in_threads)
         for execution in list(self.executions.values()):
             execution.stop()
         self.executions.clear()
         await asyncio.sleep(0)  # lets cancelled steps see it
-        sending = any(attempt.pending.effect is Effect.ONCE for attempt in self.in_threads)
         if self._watcher is not None:
             await self.loop.run_in_executor(self._readers, self._watcher.stop)
         lease = self.writer.lease
         if lease is not None and not lease.lost and not sending:
-            # With a `once` step still running in a thread nobody may believe that this process is gone: then the
-            # lease and the lock decide.
+            # With a `once` attempt under way nobody may believe that this process is gone: what it has begun (a
+            # thread, a task of its own) may still send. Then the lease and the lock decide.
             with contextlib.suppress(StoreError):  # the store is away: here, too, the lease and the lock decide
                 await self.writer.ask(Leave(worker=self.id), patience=2.0)
         self.writer.lease, self.writer.outside = None, None

@@ -88,7 +88,7 @@ CREATE TABLE records (
     run         INTEGER NOT NULL,
     seq         INTEGER NOT NULL,
     kind        TEXT NOT NULL CHECK (kind IN ('step', 'timer', 'child', 'message', 'cancel',
-                                              'late', 'attempt', 'intent', 'resolution', 'patch')),
+                                              'start', 'late', 'attempt', 'intent', 'resolution', 'patch')),
     key         TEXT NOT NULL,
     at          REAL NOT NULL,
     name        TEXT NOT NULL,
