@@ -61,7 +61,7 @@ def test_a_kill_around_a_rest_loses_and_doubles_nothing(
         killed += victim.ended
         scene.close()
     assert wrong == []
-    assert killed > len(cases) * 2 / 3  # which claim gets which run is a matter of timing
+    assert killed > len(cases) / 4  # which claim gets which run, and when one rests, is a matter of timing
 
 
 @pytest.mark.soak
