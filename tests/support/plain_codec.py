@@ -6,6 +6,7 @@ instead of the recorded one gives itself away.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import Any
 
 import msgspec
@@ -18,8 +19,9 @@ class Boom(Exception):
     """What the steps of the tests raise."""
 
 
-_KNOWN: dict[str, type[Exception]] = {
-    cls.__name__: cls for cls in (Boom, ValueError, KeyError, TimeoutError, RuntimeError, StopIteration)
+_KNOWN: dict[str, type[BaseException]] = {
+    cls.__name__: cls
+    for cls in (Boom, ValueError, KeyError, TimeoutError, RuntimeError, StopIteration, CancelledError, SystemExit)
 } | {name: cls for name, cls in vars(errors).items() if isinstance(cls, type) and issubclass(cls, OutlastError)}
 
 

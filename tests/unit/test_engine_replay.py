@@ -183,17 +183,25 @@ def test_a_late_outcome_is_given_to_code_that_waits_for_it_after_all() -> None:
 # -- values and errors ----------------------------------------------------------------------
 
 
-def test_a_step_may_raise_stop_iteration() -> None:
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (StopIteration("7"), "builtins:StopIteration"),
+        (asyncio.CancelledError("7"), "asyncio.exceptions:CancelledError"),
+        (SystemExit("7"), "builtins:SystemExit"),
+    ],
+)
+def test_a_step_may_raise_what_would_end_a_coroutine_otherwise(error: BaseException, name: str) -> None:
     async def body() -> str:
         try:
             await fetch()
-        except StepError as error:
-            return f"{error.type_name} {error.text}"
+        except StepError as raised:
+            return f"{raised.type_name} {raised.text}"
         return "nothing"
 
     rig = Rig(body).begin()
-    rig.finish("main/fetch#1", error=StopIteration("7"))
-    assert rig.result == "builtins:StopIteration 7"
+    rig.finish("main/fetch#1", error=error)
+    assert rig.result == f"{name} 7"
     rig.must_replay()
 
 

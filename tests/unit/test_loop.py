@@ -222,6 +222,19 @@ def test_a_body_that_asks_the_process_to_exit_fails_alone() -> None:
     rig.must_replay()
 
 
+def test_an_interrupted_process_is_no_outcome_of_a_run() -> None:
+    async def body() -> None:
+        await fetch()
+        raise KeyboardInterrupt  # as if Ctrl-C came just here
+
+    rig = Rig(body).begin()
+    with pytest.raises(KeyboardInterrupt):
+        rig.finish("main/fetch#1")
+    rig.after_turn()
+    assert rig.outcome is None
+    assert [record.kind.value for record in rig.records] == ["step"]
+
+
 def test_a_future_made_by_hand_passes_a_result_between_tasks() -> None:
     async def body() -> Any:
         future = asyncio.get_running_loop().create_future()

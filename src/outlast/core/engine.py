@@ -39,19 +39,10 @@ from outlast.core.codec import Codec
 from outlast.core.definitions import Call
 from outlast.core.divergence import describe, differs, goes_on, short
 from outlast.core.effects import InBody
-from outlast.core.errors import (
-    DecodingError,
-    Diverged,
-    EncodingError,
-    LostRun,
-    OutlastError,
-    Spinning,
-    StepError,
-    Suspended,
-)
+from outlast.core.errors import DecodingError, Diverged, EncodingError, LostRun, OutlastError, Spinning, Suspended
 from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
-from outlast.core.pending import CallFuture, Pending
+from outlast.core.pending import CallFuture, Pending, carried
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.transitions import Status
 
@@ -305,8 +296,7 @@ class Engine:
         if error is None:
             future.set_result(value)
             return
-        if isinstance(error, StopIteration):  # a future cannot carry it
-            error = StepError(f"StopIteration: {error}", type_name="builtins:StopIteration", text=str(error))
+        error = carried(error)
         self._errors[id(error)] = (error, key)
         future.set_exception(error)
         future.exception()  # an outcome that the body never looks at is not worth a warning

@@ -8,6 +8,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.definitions import Call
+from outlast.core.errors import StepError
 from outlast.core.records import Record
 
 if TYPE_CHECKING:
@@ -53,6 +54,14 @@ class CallFuture(asyncio.Future[Any]):
             return False
         self.deferred = False
         return self.cancel(self.message)
+
+
+def carried(error: BaseException) -> Exception:
+    """Return an error as a future can carry it: what would end a coroutine, or the process, becomes a StepError."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    kind = type(error)
+    return StepError(f"{kind.__name__}: {error}", type_name=f"{kind.__module__}:{kind.__qualname__}", text=str(error))
 
 
 class Pending:
