@@ -36,6 +36,7 @@ from typing import Any
 
 from outlast.core.body import Body, Outcome
 from outlast.core.codec import Codec
+from outlast.core.culprits import Culprits
 from outlast.core.definitions import Call
 from outlast.core.divergence import describe, differs, goes_on, short
 from outlast.core.effects import InBody
@@ -80,7 +81,8 @@ class Engine:
         self._events: deque[tuple[Record, Any, BaseException | None]] = deque()
         self._patches: dict[str, bool] = {r.key: True for r in records if r.kind is Kind.PATCH}
         self._starts: list[Pending] = []
-        self._errors: dict[int, tuple[BaseException, str]] = {}
+        self._culprits = Culprits()
+        self.culprit = self._culprits.of
 
     # -- driving it (runtime) --------------------------------------------------
 
@@ -297,7 +299,7 @@ class Engine:
             future.set_result(value)
             return
         error = carried(error)
-        self._errors[id(error)] = (error, key)
+        self._culprits.remember(error, key)
         future.set_exception(error)
         future.exception()  # an outcome that the body never looks at is not worth a warning
 
@@ -371,19 +373,3 @@ class Engine:
         if not pending.withdrawn:
             pending.withdrawn = True
             self.withdrawn.append(pending)
-
-    def culprit(self, error: BaseException) -> str:
-        """Return the identity of the call whose recorded error this is, or that it came from."""
-        seen: set[int] = set()
-        todo: list[BaseException | None] = [error]
-        while todo:
-            e = todo.pop(0)
-            if e is None or id(e) in seen:
-                continue
-            seen.add(id(e))
-            if id(e) in self._errors:
-                return self._errors[id(e)][1]
-            if isinstance(e, BaseExceptionGroup):
-                todo += e.exceptions
-            todo += [e.__cause__, e.__context__]
-        return ""
