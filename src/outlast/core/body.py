@@ -108,12 +108,10 @@ class AsyncBody:
         error = main.exception()
         if error is None:
             return Outcome(Status.SUCCEEDED, value=main.result())
-        if isinstance(error, KeyboardInterrupt):
-            return None  # somebody ends this process; that is no outcome of the run
-        if isinstance(error, SystemExit):
-            error = StepError(
-                "the workflow asked the process to exit", type_name="builtins:SystemExit", text=str(error)
-            )
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            name = type(error).__name__
+            text = f"the workflow asked the process to exit ({name})"
+            error = StepError(text, type_name=f"builtins:{name}", text=str(error))
         return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
 
     def stop(self) -> None:
