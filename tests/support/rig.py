@@ -164,6 +164,14 @@ class Rig:
         pending.intent = self._note(Kind.INTENT, pending, due=self.now + 60)
         self.after_turn()
 
+    def begin_child(self, key: str) -> None:
+        """A child run is about to be started."""
+        pending = self.engine.calls[key]
+        if not pending.begun:
+            pending.begun = True
+            self._note(Kind.START, pending)
+            self.after_turn()
+
     def fail_attempt(self, key: str, error: BaseException | None = None, *, delay: float = 1.0) -> None:
         """An attempt ends without an outcome; the next is due after `delay`."""
         pending = self.engine.calls[key]

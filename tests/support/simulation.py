@@ -134,7 +134,9 @@ class World(Rig):
     def _attempt(self, pending: Pending) -> None:
         if pending.withdrawn or pending.done:
             return
-        if pending.effect is Effect.ONCE:
+        if pending.is_child:
+            self.begin_child(pending.key)
+        elif pending.effect is Effect.ONCE:
             self.intend(pending.key)
             if self._chance.random() < 0.1:  # its time was over before it could begin
                 self.fail_attempt(pending.key, delay=0)

@@ -132,6 +132,14 @@ def test_long_arguments_diverge_by_their_digest() -> None:
         _ = rig.replay(body=_other(lambda: fetch("y" * 5_000))).outcome
 
 
+def test_a_child_that_was_started_and_is_not_called_any_more_diverges() -> None:
+    rig = Rig(_other(lambda: child(5))).begin()
+    rig.begin_child("main/child#1")
+    assert rig.must_replay().engine.calls["main/child#1"].begun
+    with pytest.raises(Diverged, match=r"#1 start main/child#1 \[\[5\],\{\}\]"):
+        _ = rig.replay(body=_other(lambda: save(5))).outcome
+
+
 def test_an_intent_for_a_call_that_is_made_with_other_arguments_diverges() -> None:
     rig = Rig(_other(lambda: charge(5))).begin()
     rig.intend("main/charge#1")
