@@ -65,6 +65,7 @@ class Claims:
     def start_answered(self) -> None:
         """A start that had claimed its run for this worker was answered, in whatever way."""
         self._starting -= 1
+        self._worker.loop.call_soon(self.run_left)  # the run may have been there before, and leave its room to others
 
     def look(self) -> None:
         """Claim what is due, as far as there is room."""
@@ -131,6 +132,8 @@ class Claims:
                 and loaded.run.owner == worker
             ):
                 self._begin(loaded.run, loaded)
+            if row.pk not in self._worker.executions:
+                self.run_left()
             self._worker.check_empty()
 
         self._worker.loop.create_task(load())
