@@ -200,7 +200,14 @@ class Worker:
             watcher, self._watcher = self._watcher, None
             self._readers.submit(watcher.stop)
         if not self.draining:
-            self.loop.create_task(self._register())
+            self.loop.create_task(self._register_again())
+
+    async def _register_again(self) -> None:
+        try:
+            await self._register()
+        except StoreError:
+            if not self.draining:  # else this process leaves, and its writer sends nothing any more
+                raise
 
     def holds_lease(self) -> bool:
         """Tell whether the lease holds by this process's own clock."""
