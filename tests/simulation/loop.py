@@ -57,10 +57,17 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._scheduled[0]._when if self._scheduled else None
 
     def unheard(self) -> list[str]:
-        """Return the errors of tasks that nobody has looked at (those of the world may come when nobody waits)."""
+        """Return the errors of tasks that nobody has looked at, but for those that nobody may be left to hear:
+
+        what the world answers, and what an App answers to a customer who has given up.
+        """
         failed = [task for task in self.tasks if task.done() and not task.cancelled() and task._log_traceback]
         errors = [(task.get_coro(), task.exception()) for task in failed]
-        return [f"{coro} ended with {error!r}" for coro, error in errors if not isinstance(error, Trouble)]
+        return [
+            f"{coro} ended with {error!r}"
+            for coro, error in errors
+            if not isinstance(error, Trouble) and not coro.__qualname__.startswith("App.")  # type: ignore[union-attr]
+        ]
 
     def dispose(self) -> None:
         """End the code of a process that is gone, leaving no trace."""
