@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.codec.refusal import text_of
 from outlast.core.effects import InStep
-from outlast.core.errors import OutlastError
+from outlast.core.errors import OutlastError, StepTimeout
 from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 COMMIT_ALLOWANCE_S = 1.0
 """What the commit of an intent may take without shortening its attempt."""
-NOT_BEGUN_DELAY_S = 0.1
-
 BACKLOG_RECORDS = 5_000
 """No further `pure` step starts while this many records of a run wait for their commit."""
+
+NOT_STARTED = "not started: the lease had run out, or the time for it"
+NOT_STARTED_TRIES = 12
+"""So often an intent may be written whose time is over before the attempt can begin."""
 
 
 class Steps:
@@ -227,18 +229,19 @@ class Steps:
     def _not_begun(self, attempt: Attempt) -> None:
         """Nothing was done, so this is neither a failure nor a doubt: try again when there is time, and a lease."""
         pending = attempt.pending
-        if pending.intent is not None:
-            self.failed(
-                pending,
-                attempt.number,
-                attempt.started,
-                None,
-                NOT_BEGUN_DELAY_S,
-                "not started: the lease had run out, or the time for it",
-            )
-        else:
+        tries = _not_started(pending) + 1
+        if pending.intent is None:
             self._prepare(pending)
             self._run.after_turn()
+        elif tries < NOT_STARTED_TRIES:
+            self.failed(pending, attempt.number, attempt.started, None, 0.001 * 2**tries, NOT_STARTED)
+        else:
+            error = StepTimeout(
+                f"step {pending.key} of run {self._run.row.id} was not started: {tries} times its timeout of "
+                f"{pending.call.settings.timeout} s, or its worker's lease, was over before its intent was committed; "
+                "nothing was sent. Give it a longer timeout"
+            )
+            self.outcome(pending, attempt.number, attempt.started, b"", None, error)
 
     def stored(self, value: Any, pending: Pending) -> tuple[bytes, Any]:
         """Return a result as it is stored, and as it comes back from the store:
@@ -256,9 +259,10 @@ class Steps:
         if once and isinstance(error, settings.definite):
             return False
         if settings.retry.wants(error, pending.effect):
-            delay = settings.retry.next_delay(attempt.number, pending.key)
+            made = attempt.number - _not_started(pending)
+            delay = settings.retry.next_delay(made, pending.key)
             first = pending.attempts[0].started if pending.attempts else attempt.started
-            if pending.withdrawn or not settings.retry.allows(attempt.number, self._worker.now() + delay, first):
+            if pending.withdrawn or not settings.retry.allows(made, self._worker.now() + delay, first):
                 return False
             self.failed(pending, attempt.number, attempt.started, error, delay, "")
             return True
@@ -338,6 +342,11 @@ class Steps:
         else:
             engine.deliver(record, live, error)
         run.after_turn()
+
+
+def _not_started(pending: Pending) -> int:
+    """Return how many attempts were written down and never begun: they count for nothing."""
+    return sum(attempt.note == NOT_STARTED for attempt in pending.attempts)
 
 
 def _facts(annotations: dict[str, Any]) -> str:
