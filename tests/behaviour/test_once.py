@@ -214,6 +214,20 @@ async def test_a_retry_that_lists_the_timeout_takes_it_for_a_no(open_app: OpenAp
         assert await (await app.start(paying(pay)())).result() == "receipt"
 
 
+async def test_a_timeout_shorter_than_a_commit_fails_by_name_and_sends_nothing(open_app: OpenApp) -> None:
+    @step(effect="once", timeout=1e-6)
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+
+    async with open_app() as app:
+        run = await app.start(paying(pay)(), id="one")
+        back = await failure(run)
+        assert isinstance(back, StepTimeout)
+        assert "before its intent was committed; nothing was sent. Give it a longer timeout" in str(back)
+        assert await run.status() == "failed"
+    assert sent == []
+
+
 async def test_an_attempt_cut_off_by_a_restart_is_in_doubt(open_app: OpenApp) -> None:
     door = Door()
 
