@@ -32,7 +32,7 @@ BACKLOG_RECORDS = 5_000
 """No further `pure` step starts while this many records of a run wait for their commit."""
 
 NOT_STARTED = "not started: the lease had run out, or the time for it"
-NOT_STARTED_TRIES = 12
+NOT_STARTED_TRIES = 10
 """So often an intent may be written whose time is over before the attempt can begin."""
 
 
