@@ -10,6 +10,7 @@ import pytest
 
 import outlast
 from outlast import DidNotHappen, Retry, StepTimeout, step, workflow
+from outlast.runtime import steps
 from tests.behaviour.stage import Door, Ears, OpenApp, Restart, failure, stuck
 
 sent: list[Any] = []
@@ -214,7 +215,11 @@ async def test_a_retry_that_lists_the_timeout_takes_it_for_a_no(open_app: OpenAp
         assert await (await app.start(paying(pay)())).result() == "receipt"
 
 
-async def test_a_timeout_shorter_than_a_commit_fails_by_name_and_sends_nothing(open_app: OpenApp) -> None:
+async def test_a_timeout_that_is_always_over_before_the_commit_fails_by_name_and_sends_nothing(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "COMMIT_ALLOWANCE_S", 0.0)
+
     @step(effect="once", timeout=1e-6)
     async def pay(cents: int) -> None:
         sent.append(cents)
@@ -237,11 +242,11 @@ async def test_an_attempt_cut_off_by_a_restart_is_in_doubt(open_app: OpenApp) ->
         await door.passed()
         return "receipt"
 
-    async with open_app() as app:
+    async with open_app(lease=0.3) as app:
         await app.start(paying(pay)(), id="one")
         await door.reached()
     door.open()
-    async with open_app() as app:
+    async with open_app(lease=0.3) as app:
         info = await stuck(await app.get("one"))
         assert "its worker ended before its outcome was recorded" in info.detail
     assert sent == [5]
@@ -263,12 +268,12 @@ async def test_a_deploy_that_weakens_the_effect_does_not_weaken_an_open_attempt(
 
         return flow
 
-    async with open_app() as app:
+    async with open_app(lease=0.3) as app:
         await app.start(deploy("once")(), id="one")
         await door.reached()
     door.open()
     deploy("idempotent")
-    async with open_app() as app:
+    async with open_app(lease=0.3) as app:
         assert (await stuck(await app.get("one"))).reason == "in_doubt"
     assert sent == [5]
 

@@ -24,7 +24,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def cut_off(open_app: OpenApp, confirm: Callable[..., Any], **settings: Any) -> None:
-    """Run a `once` step as run `one` and close its App while the attempt is in flight."""
+    """Run a `once` step as run `one` and close its App while the attempt is in flight.
+
+    The worker leaves without a word, for what the attempt has begun may still send: its short lease tells the next.
+    """
     door = Door()
 
     @step(effect="once", confirm=confirm, **settings)
@@ -37,7 +40,7 @@ async def cut_off(open_app: OpenApp, confirm: Callable[..., Any], **settings: An
     async def flow() -> str:
         return await pay(5)
 
-    async with open_app() as app:
+    async with open_app(lease=0.3) as app:
         run = await app.start(flow(), id="one")
         await unless_it_ends(run, door.reached())
     door.open()
@@ -48,7 +51,7 @@ async def test_after_a_restart_happened_gives_the_result(open_app: OpenApp) -> N
         return Happened("found")
 
     await cut_off(open_app, confirm, settle=3600)
-    async with open_app() as app:
+    async with open_app(lease=0.3) as app:
         assert await (await app.get("one")).result() == "found"
     assert sent == [5]
 
@@ -58,8 +61,8 @@ async def test_after_a_restart_did_not_happen_is_believed_once_it_has_settled(op
         asked.append(1)
         return DidNotHappen()
 
-    await cut_off(open_app, confirm, settle=0.2)
-    async with open_app() as app:
+    await cut_off(open_app, confirm, settle=0.2, timeout=0.5)
+    async with open_app(lease=0.3) as app:
         assert await (await app.get("one")).result() == "receipt"
     assert sent == [5, 5]
 
@@ -79,19 +82,19 @@ async def test_an_open_attempt_is_settled_before_an_overdue_timer_fires(open_app
     @workflow
     async def flow() -> str:
         try:
-            async with asyncio.timeout(0.1):
+            async with asyncio.timeout(0.5):
                 return await pay(5)
         except TimeoutError:
             return "timed out"
 
-    async with open_app() as app:
+    async with open_app(lease=0.3) as app:
         run = await app.start(flow(), id="one")
         await unless_it_ends(run, door.reached())
     door.open()
     async with open_app(worker=False) as client:  # the deadline passes while nobody works
         created = (await (await client.get("one")).info()).created
-        await eventually(lambda: client.store.now() > created + 0.15)
-    async with open_app() as app:
+        await eventually(lambda: client.store.now() > created + 0.55)
+    async with open_app(lease=0.3) as app:
         assert await (await app.get("one")).result() == "found"
     assert sent == [5]
 
