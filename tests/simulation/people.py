@@ -13,7 +13,7 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Resume
-from tests.simulation.programs import Plan, script
+from tests.simulation.programs import Plan, call_of
 from tests.simulation.world import receipt
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Customer:
         self._oracle.told(self.run, status, value)
 
     async def _want(self, app: SimApp) -> tuple[str, Any]:
-        sim, call = self._sim, script(self.plan)
+        sim, call = self._sim, call_of(self.plan)
         call.take()  # whoever gives up waiting before the start was even tried has not forgotten it
         start = app.start(call, id=self.run)
         if sim.chance(self._fleet.weather.impatient):

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import outlast
-from outlast import DidNotHappen, Happened, Retry, Unknown, step, workflow
+from outlast import Call, DidNotHappen, Happened, Retry, Unknown, step, workflow
 from outlast.core.effects import InStep
 from outlast.core.identity import here
 from tests.simulation.world import Declined, NotSent, receipt
@@ -103,6 +103,19 @@ async def charge(n: int) -> str:
 async def letter(n: int) -> str:
     process, place = _begin()
     return cast("str", await process.world.request(process, place, "letter", n))
+
+
+def call_of(plan: Plan) -> Call[Any]:
+    """Return what a customer starts: the interpreter, or, for a plan of one leaf, its step alone."""
+    match plan:
+        case ["think", n, fails]:
+            return think(n, fails)
+        case ["put", n]:
+            return put(n)
+        case ["letter", n]:
+            return letter(n)
+        case _:
+            return script(plan)
 
 
 @workflow(name="sim_script")

@@ -91,6 +91,8 @@ class Schedule:
             plan = draw_plan(sim.random, sim.random.randint(2, 20))
             if sim.chance(0.1):
                 plan = ["seq", plan, ["fail", n]]
+            elif sim.chance(0.1):
+                plan = sim.random.choice([["think", n, 1], ["put", n], ["letter", n]])  # a run of a single step
             for _ in range(2 if sim.chance(0.1) else 1):  # two may want the same run
                 customer = Customer(sim, self.fleet, self.oracle, f"run{n}", plan)
                 self.customers.append(customer)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.codec import JsonCodec
 from outlast.core.body import AsyncBody
+from outlast.core.definitions import Step
 from outlast.core.engine import Engine
 from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Status
+from outlast.runtime import registry
 from tests.simulation.plans import fits, must_fail
-from tests.simulation.programs import script
 
 if TYPE_CHECKING:
     from tests.simulation.oracle import Oracle
@@ -29,7 +30,7 @@ def verdict(oracle: Oracle, world: World, customers: list[Customer]) -> Iterator
         if row.status not in ENDED:
             yield f"I2: run {row.id} is {row.status} at the end: {row.detail}"
             continue
-        plan = plans.get(row.id) or CODEC.decode(row.input)[0][0]
+        plan = plans.get(row.id) or CODEC.decode(row.input)[0][0]  # that of a child is its argument
         if row.status is Status.FAILED and not must_fail(plan):
             yield f"I7: run {row.id} failed: {CODEC.decode_error(row.error or b'')!r}"
         if row.status is Status.SUCCEEDED and must_fail(plan):
@@ -44,10 +45,12 @@ def verdict(oracle: Oracle, world: World, customers: list[Customer]) -> Iterator
 
 def _replays(row: RunRow, records: list[Record]) -> Iterator[str]:
     """I7: the journal leads to the same end again."""
-    (plan,), _ = CODEC.decode(row.input)
+    args, _ = CODEC.decode(row.input)
+    definition = registry.find(row)
+    function = definition.call if isinstance(definition, Step) else definition.fn
 
     async def main() -> Any:
-        return await script.fn(plan)
+        return await function(*args)
 
     engine = Engine(row, records, CODEC, AsyncBody(main))
     try:
