@@ -10,28 +10,34 @@ from outlast.core.errors import StoreUnavailable
 from outlast.stores.protocol import Store
 from outlast.stores.verbs import Answer, Verb
 
-Wanted = type[Verb] | tuple[type[Verb], ...]
-
 
 class Gate:
     """What the test holds in its hand: it outlives the Apps that it opens and closes."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._held: tuple[type[Verb], ...] = ()
+        self._held: Callable[[Verb], bool] = lambda _: False
         self._failing: Callable[[Sequence[Verb]], str] = lambda _: ""
         self.waiting = 0
         self.committed: list[Verb] = []
 
     def hold(self, *kinds: type[Verb]) -> None:
         """Let no batch pass that holds a verb of these kinds."""
+        self.hold_where(lambda verb: isinstance(verb, kinds))
+
+    def hold_worker(self, worker: str) -> None:
+        """Let nothing of this worker pass: its process might as well be frozen."""
+        self.hold_where(lambda verb: getattr(verb, "worker", None) == worker)
+
+    def hold_where(self, held: Callable[[Verb], bool]) -> None:
+        """Let no batch pass that holds such a verb."""
         with self._changed:
-            self._held = kinds
+            self._held = held
 
     def release(self) -> None:
         """Let all pass."""
         with self._changed:
-            self._held = ()
+            self._held = lambda _: False
             self._changed.notify_all()
 
     def fail(self, failing: Callable[[Sequence[Verb]], str]) -> None:
@@ -42,7 +48,7 @@ class Gate:
         """Commit a batch, or what the test makes of it. Called in the writer's thread."""
         with self._changed:
             self.waiting += 1
-            passes = self._changed.wait_for(lambda: not any(isinstance(v, self._held) for v in verbs), 15)
+            passes = self._changed.wait_for(lambda: not any(map(self._held, verbs)), 15)
             self.waiting -= 1
             assert passes, "nobody let this commit pass"
         fault = self._failing(verbs)
