@@ -105,6 +105,11 @@ class Workflow(Definition[P, R]):
     noun = "workflow"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        if self.has_self:
+            raise WrongUse(
+                f"workflow {self.name} cannot be a method: its object would be missing where its run is taken over; "
+                "write a function, and pass what it needs as arguments"
+            )
         place = here.get()
         call: Call[R] = Call(self, args, kwargs, Settings(), place)
         if type(place) is InBody and place.ops.blocking:

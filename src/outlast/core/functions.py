@@ -21,6 +21,8 @@ class Definition(Generic[P, R]):
     """What steps and workflows have in common: a function with a name, and the face of that function."""
 
     noun = "definition"
+    has_self = False
+    """Whether it is bound to an object, which only this process has."""
 
     def __init__(self, fn: Callable[P, Any], name: str | None) -> None:
         if not callable(fn):
@@ -54,6 +56,7 @@ class Definition(Generic[P, R]):
             return self
         bound = copy.copy(self)
         bound.fn = bound.__wrapped__ = functools.partial(self.fn, instance)  # type: ignore[attr-defined]
+        bound.has_self = True
         return bound
 
     def __repr__(self) -> str:

@@ -242,11 +242,8 @@ class App:
         digits = secrets.token_hex(24)
         run_id = check_run_id(id) if id is not None else digits[:16]
         definition = call.definition
-        if isinstance(definition, Step) and registry.has_other_settings(definition):
-            raise WrongUse(
-                f"step {definition.name} was given options for a run of its own; whichever worker takes the run "
-                f"would not know them. Put them in @step, or call {definition.name} with them in a workflow"
-            )
+        if isinstance(definition, Step):
+            registry.check_run_of(definition)
         definition.check_arguments(call.args, call.kwargs)
         try:
             data = self.codec.encode([list(call.args), call.kwargs])

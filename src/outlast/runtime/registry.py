@@ -30,10 +30,22 @@ def register(definition: Definition[..., Any]) -> None:
     _known.setdefault(run_name(definition), {})[definition.definition] = definition
 
 
-def has_other_settings(step: Step[..., Any]) -> bool:
-    """Tell whether this step differs from the one that a worker would find by its name."""
+def check_run_of(step: Step[..., Any]) -> None:
+    """Refuse a run of a single step that another worker, which finds the step by its name, would execute otherwise.
+
+    Raises WrongUse.
+    """
+    if step.has_self:
+        raise WrongUse(
+            f"step {step.name} is a method, and its object would be missing where its run is taken over; "
+            "give app.start the call of a function, or call the method in a workflow"
+        )
     known = _known.get(run_name(step), {}).get(step.definition)
-    return isinstance(known, Step) and known.fn is step.fn and known.settings != step.settings
+    if isinstance(known, Step) and known.fn is step.fn and known.settings != step.settings:
+        raise WrongUse(
+            f"step {step.name} was given options for a run of its own; whichever worker takes the run "
+            f"would not know them. Put them in @step, or call {step.name} with them in a workflow"
+        )
 
 
 def names() -> tuple[str, ...]:
