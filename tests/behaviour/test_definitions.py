@@ -133,6 +133,30 @@ async def test_a_method_can_be_a_step(open_app: OpenApp) -> None:
     assert shop.sold == ["tea"]
 
 
+async def test_what_is_taken_over_is_no_method_for_its_object_would_be_missing(open_app: OpenApp) -> None:
+    class Shop:
+        @step
+        async def sell(self, what: str) -> str:
+            return what
+
+        @workflow
+        async def open(self, day: str) -> str:
+            return day
+
+        @staticmethod
+        @workflow
+        async def close(day: str) -> str:
+            return f"closed on {day}"
+
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match="step sell is a method, and its object would be missing"):
+            await app.start(Shop().sell("tea"))
+        with pytest.raises(WrongUse, match="workflow open cannot be a method"):
+            await app.start(Shop().open("Monday"))
+        assert await (await app.start(Shop.close("Monday"))).result() == "closed on Monday"
+        assert await (await app.start(Shop().close("Sunday"))).result() == "closed on Sunday"
+
+
 async def test_partials_and_callable_objects_can_be_decorated(open_app: OpenApp) -> None:
     class Fetcher:
         async def __call__(self, what: str) -> str:
