@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -62,7 +63,9 @@ def _measure(bench: Bench, names: list[str]) -> dict[str, str]:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is shown, and the exit code tells
             failed[name] = f"{type(error).__name__}: {error}"
             traceback.print_exc()
-        print(f" {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        bench.load_after[name] = os.getloadavg()[0]
+        took = f" {time.monotonic() - began:.0f} s, load average {bench.load_after[name]:.1f}"
+        print(took, file=sys.stderr, flush=True)
     return failed
 
 

@@ -68,6 +68,7 @@ class Bench:
     quick: bool = False
     peers: bool = True
     load_before: tuple[float, float, float] = field(default_factory=os.getloadavg)
+    load_after: dict[str, float] = field(default_factory=dict)  # by measure
     rows: list[Row] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
 

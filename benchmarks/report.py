@@ -69,10 +69,10 @@ def into_page(page: Path, bench: Bench) -> None:
 
 def heading(bench: Bench) -> str:
     """Say on what the table was measured, and how."""
-    on, before, after = machine(), bench.load_before[0], os.getloadavg()[0]
+    on, loads = machine(), [bench.load_before[0], *bench.load_after.values()]
     return (
         f"{bench.ground.name} {on['sqlite']}, Python {on['python']}, {on['cpus']} CPUs, "
-        f"load average {before:.1f} before and {after:.1f} after. "
+        f"load average {min(loads):.1f} to {max(loads):.1f} (with its own). "
         f"Medians of {bench.repeats} interleaved repeats; a ratio is the median of the repeats' ratios."
     )
 
@@ -96,7 +96,7 @@ def as_json(bench: Bench, *, began: datetime, failed: dict[str, str]) -> dict[st
         "quick": bench.quick,
         "machine": machine(),
         "load_before": list(bench.load_before),
-        "load_after": list(os.getloadavg()),
+        "load_after": bench.load_after,
         "rows": [row.as_json() for row in bench.rows],
         "series": [asdict(line) for line in bench.series],
         "failed": failed,
