@@ -18,6 +18,7 @@ from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.ends import Ends
+from outlast.runtime.limits import check_limits
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.worker import Worker
@@ -68,22 +69,17 @@ class App:
         version: str | None = None,
     ) -> None:
         self.url = os.fspath(url) if url is not None else os.environ.get("OUTLAST_URL") or "./outlast.db"
-        if lease < 0.1:
-            raise WrongUse(f"App(lease={lease}): a lease of less than 0.1 s would be lost between two beats")
         self.codec: Codec = codec if codec is not None else JsonCodec()
         self.clock = SystemClock()
         self.notices = Notices(tuple(on_event) if isinstance(on_event, Sequence) else (on_event,))
         self.grace = grace
         self.version = version if version is not None else os.environ.get("OUTLAST_VERSION", "")
         self._wants_worker = worker
-        self._limits = {
-            "lease_s": lease,
-            "park_after": park_after,
-            "max_runs": max_runs,
-            "max_steps": max_steps,
-            "max_threads": max_threads,
-            "max_crashes": max_crashes,
-        }
+        counts = {
+            "max_runs": max_runs, "max_steps": max_steps, "max_threads": max_threads, "max_crashes": max_crashes,
+        }  # fmt: skip
+        check_limits(lease=lease, park_after=park_after, grace=grace, counts=counts)
+        self._limits = {"lease_s": lease, "park_after": park_after, **counts}
         self._store: Store | None = None
         self._pid = 0
         self._worker: Worker | None = None

@@ -35,6 +35,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from outlast.core.errors import WrongUse
+
 log = logging.getLogger("outlast")
 
 _LEVELS = {
@@ -77,6 +79,10 @@ class Notices:
     """Hands notices to listeners; a listener that raises is logged and does no harm."""
 
     def __init__(self, listeners: tuple[Listener, ...] = ()) -> None:
+        if not all(map(callable, listeners)):
+            raise WrongUse(
+                f"App(on_event=...): must be a function of a Notice, or several in a list, not {listeners!r}"
+            )
         self._listeners = (log_notice, *listeners)
         self.quiet = not listeners
 
