@@ -18,7 +18,7 @@ from outlast.runtime.writer import Batch, Writer
 from outlast.stores.memory import verbs
 from outlast.stores.memory.tables import Tables
 from outlast.stores.rules import Hold
-from outlast.stores.verbs import TakenOver, TakeOver
+from outlast.stores.verbs import Claim, TakenOver, TakeOver
 
 NEVER = 1e12
 
@@ -122,6 +122,15 @@ def other_keys_for_other_attempts() -> AbstractContextManager[Any]:
 def only_the_starter_begins_its_run() -> AbstractContextManager[Any]:
     """A run that its own process claimed at its start is begun only while its starter waits."""
     return mock.patch.object(Claims, "begin_started")
+
+
+def claims_have_no_key() -> AbstractContextManager[Any]:
+    """A claim that is sent again takes what the first has left, and nobody hears of what the first got."""
+
+    def claim(**fields: Any) -> Claim:
+        return Claim(**(fields | {"key": ""}))
+
+    return mock.patch("outlast.runtime.claims.Claim", claim)
 
 
 def cancelled_attempts_are_forgotten() -> AbstractContextManager[Any]:

@@ -31,11 +31,17 @@ def deaths_in_mid_request(weather: Weather) -> None:
     weather.rough.slow, weather.rough.unknown = 1.0, 0.0
 
 
+def lost_answers(weather: Weather) -> None:
+    """Every third commit is not answered."""
+    weather.habits.lost_answers = 0.3
+
+
 def slow_commits(weather: Weather) -> None:
     """Attempts fail and are due again while commits take their time."""
     weather.outage = weather.cut = weather.freeze = weather.crash = weather.habits.jolt = 0.0
+    weather.length_s = 25.0
     weather.habits.commit_s = weather.habits.answer_s = 0.2
-    weather.rough.refused, weather.rough.mean_s = 0.6, 0.02
+    weather.rough.refused, weather.rough.mean_s = 0.8, 0.01
 
 
 @pytest.mark.parametrize(
@@ -52,6 +58,7 @@ def slow_commits(weather: Weather) -> None:
         (broken.timers_before_doubts, "I7", deaths_in_mid_request),
         (broken.other_keys_for_other_attempts, "I8", any_season),
         (broken.only_the_starter_begins_its_run, "I2", any_season),
+        (broken.claims_have_no_key, "I2", lost_answers),
         (broken.cancelled_attempts_are_forgotten, "I2", any_season),
         (broken.retries_while_parking, "I3", slow_commits),
         (broken.parking_does_not_look_again, "I2", any_season),
