@@ -11,6 +11,9 @@ from tests.crash.harness.scene import Process, Scene
 from tests.crash.harness.verdict import judge, settle, wrongs
 
 
+LEASE_S = 1.5  # of workers that must not lose it, also where many tests share two cores
+
+
 def executions(scene: Scene) -> set[int]:
     """Return how often the steps of this scene were executed."""
     return set(Counter((line.run, line.step) for line in scene.ledger).values())
@@ -27,7 +30,7 @@ def undisturbed(scene: Scene, *workers: Process) -> None:
 def test_a_step_longer_than_the_lease_is_executed_once(scene: Scene) -> None:
     """(REC-10)"""
     scene.start(("vigil", "one", 3.0))
-    workers = [scene.worker(lease=1.0, sweep_s=0.1) for _ in range(2)]
+    workers = [scene.worker(lease=LEASE_S, sweep_s=0.1) for _ in range(2)]
     undisturbed(scene, *workers)
     beats = {row.id: row.beat for row in scene.store.workers()}
     assert len(beats) == 2
@@ -36,7 +39,7 @@ def test_a_step_longer_than_the_lease_is_executed_once(scene: Scene) -> None:
 def test_a_long_run_of_short_steps_is_entered_once(scene: Scene) -> None:
     """(REC-22)"""
     scene.start(("march", "one", 14, 0.15))
-    workers = [scene.worker(lease=1.0, sweep_s=0.1) for _ in range(2)]
+    workers = [scene.worker(lease=LEASE_S, sweep_s=0.1) for _ in range(2)]
     undisturbed(scene, *workers)
     assert len(scene.events("run.claimed")) == 1
 
@@ -44,7 +47,7 @@ def test_a_long_run_of_short_steps_is_entered_once(scene: Scene) -> None:
 def test_code_that_blocks_the_loop_does_not_stop_the_beats(scene: Scene) -> None:
     """(REC-11)"""
     scene.start(("blocker", "one", 3.0))
-    workers = [scene.worker(lease=1.0, sweep_s=0.1, reports=["loop.blocked"]) for _ in range(2)]
+    workers = [scene.worker(lease=LEASE_S, sweep_s=0.1, reports=["loop.blocked"]) for _ in range(2)]
     undisturbed(scene, *workers)
     said = scene.wait("loop.blocked")
     assert "main/block_loop#1 of run blocker-one" in said["where"]
@@ -68,10 +71,10 @@ def test_code_that_holds_the_interpreter_loses_the_lease_and_is_told(scene: Scen
 
 def test_a_wall_clock_that_is_wrong_takes_nobodys_lease(scene: Scene) -> None:
     """(REC-20)"""
-    scene.start(("vigil", "one", 1.5), ("vigil", "two", 1.5))
-    worker = scene.worker(lease=1.0, sweep_s=0.1)
+    scene.start(("vigil", "one", 2.0), ("vigil", "two", 2.0))
+    worker = scene.worker(lease=LEASE_S, sweep_s=0.1)
     scene.until("both sleep", lambda: len(scene.effects("doze")) == 2)
-    others = [scene.worker(f"skewed {hours} h", lease=1.0, sweep_s=0.1, skew_s=3600.0 * hours) for hours in (-1, 1)]
+    others = [scene.worker(f"skewed {hours} h", lease=LEASE_S, sweep_s=0.1, skew_s=3600.0 * hours) for hours in (-1, 1)]
     undisturbed(scene, worker, *others)
 
 
