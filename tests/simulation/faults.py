@@ -134,7 +134,9 @@ class Faults:
             process.wire.cut_until = 0.0
             process.habits = fleet.habits
             process.clock.wrong_by = self._latest
-        if not any(p.works and not p.gone and not p.leaving and p.frozen_until <= sim.now for p in fleet.processes):
+        if not any(
+            p.limits.worker and not p.gone and not p.leaving and p.frozen_until <= sim.now for p in fleet.processes
+        ):
             fleet.open()
 
     # -- the kinds ----------------------------------------------------------------------

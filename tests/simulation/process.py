@@ -138,7 +138,7 @@ class Process:
         self.loop.set_exception_handler(self._unhandled)
         self.wire = Wire(self, shared)
         self.app = SimApp(self, lock_folder, limits)
-        self.works = limits.worker
+        self.limits = limits
         self.unhandled: list[str] = []  # what nobody caught on its loop
         self.pages: list[list[Any]] = []  # what its steps have returned, and go on changing
         self._leave: Future[float | None] = self.loop.create_future()

@@ -79,9 +79,9 @@ class Schedule:
             self.faults.calm()
             awake_at = max(calm_at, *(process.frozen_until for process in self.fleet.processes))
             sim.run(self._over, awake_at + PATIENCE_S)
-            sim.run(lambda: bool(oracle.broken), max(sim.now, awake_at) + 1.0)  # who wakes late does no harm
+            sim.run(lambda: bool(oracle.broken), max(sim.now, awake_at) + 2.0)  # who wakes late does no harm
         if not oracle.broken:
-            oracle.refuse(*verdict(oracle, self.world, self.customers))
+            oracle.refuse(*verdict(oracle, self.fleet, self.customers))
         for process in self.fleet.processes:
             oracle.refuse(*process.unhandled, *process.loop.unheard())
 

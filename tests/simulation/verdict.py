@@ -16,15 +16,18 @@ from outlast.runtime import registry
 from tests.simulation.plans import fits, must_fail
 
 if TYPE_CHECKING:
+    from tests.simulation.fleet import Fleet
     from tests.simulation.oracle import Oracle
     from tests.simulation.people import Customer
+    from tests.simulation.process import Process
     from tests.simulation.world import World
 
 CODEC = JsonCodec()
 
 
-def verdict(oracle: Oracle, world: World, customers: list[Customer]) -> Iterator[str]:
+def verdict(oracle: Oracle, fleet: Fleet, customers: list[Customer]) -> Iterator[str]:
     """Say all that is wrong at the end."""
+    world = fleet.world
     plans = {customer.run: customer.plan for customer in customers}
     for row, records in oracle.known.values():
         if row.status not in ENDED:
@@ -40,7 +43,24 @@ def verdict(oracle: Oracle, world: World, customers: list[Customer]) -> Iterator
         if not row.detail.startswith("cancelled"):  # else it was not for the body to say how it ends
             yield from _replays(row, records)
         yield from _effects(row, records, world)
+    for process in fleet.processes:
+        if process.open and not process.gone:
+            yield from _left_behind(process)
     yield from (f"I10: run {run} was started, and is gone" for run in oracle.started if oracle.memory.run(run) is None)
+
+
+def _left_behind(process: Process) -> Iterator[str]:
+    """I2: whatever a run took in a worker's memory was given back at its end, however it came."""
+    worker = process.app.worker
+    if worker is None:
+        return
+    kept = {
+        "runs in memory": len(worker.executions),
+        "places among the steps in flight": process.limits.max_steps - worker.places._free,
+        "calls waiting for a place": len(worker.places._waiting) + len(worker.places._held),
+        "runs on their way into memory": len(worker.claims._loading) + worker.claims._starting,
+    }
+    yield from (f"I2: {process.name} has {n} {what} at the end" for what, n in kept.items() if n)
 
 
 def _replays(row: RunRow, records: list[Record]) -> Iterator[str]:
