@@ -10,7 +10,6 @@ import pytest
 from tests.crash.harness.scene import Process, Scene
 from tests.crash.harness.verdict import judge, settle, wrongs
 
-
 LEASE_S = 1.5  # of workers that must not lose it, also where many tests share two cores
 
 
