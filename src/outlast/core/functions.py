@@ -33,6 +33,7 @@ class Definition(Generic[P, R]):
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise WrongUse(f"{_plain_name(fn)} yields, and a {self.noun} returns one value; return a list instead")
         self.fn = fn
+        self.plain = plain  # what a partial was made of, else `fn`
         self.name: str = name or _plain_name(fn)
         if not self.name or any(c in self.name for c in "/#.[]!%:") or not self.name.isprintable():
             raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % : may be in it")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.core.definitions import Step
+from outlast.core.definitions import Step, Workflow
 from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
 from outlast.core.records import RunRow
@@ -27,7 +27,19 @@ def run_name(definition: Definition[..., Any]) -> str:
 
 def register(definition: Definition[..., Any]) -> None:
     """Make a step or workflow known. Defining the same function again replaces it (notebooks)."""
-    _known.setdefault(run_name(definition), {})[definition.definition] = definition
+    found = _known.setdefault(run_name(definition), {})
+    known = found.get(definition.definition)
+    if known is None or not _is_partial_of_same(known, definition):
+        found[definition.definition] = definition
+    elif isinstance(definition, Workflow):
+        raise WrongUse(
+            f"two workflows named {definition.name!r} are made of one function, and runs could not tell them apart; "
+            "give one of them another name: @workflow(name=...)"
+        )
+
+
+def _is_partial_of_same(known: Definition[..., Any], other: Definition[..., Any]) -> bool:
+    return known.fn is not other.fn and known.plain is other.plain
 
 
 def check_run_of(step: Step[..., Any]) -> None:
@@ -41,6 +53,11 @@ def check_run_of(step: Step[..., Any]) -> None:
             "give app.start the call of a function, or call the method in a workflow"
         )
     known = _known.get(run_name(step), {}).get(step.definition)
+    if known is not None and _is_partial_of_same(known, step):
+        raise WrongUse(
+            f"two steps named {step.name!r} are made of one function, and runs could not tell them apart; "
+            "give one of them another name: @step(name=...)"
+        )
     if isinstance(known, Step) and known.fn is step.fn and known.settings != step.settings:
         raise WrongUse(
             f"step {step.name} was given options for a run of its own; whichever worker takes the run "
