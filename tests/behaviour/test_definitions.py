@@ -175,6 +175,31 @@ async def test_partials_and_callable_objects_can_be_decorated(open_app: OpenApp)
         assert [s.name for s in await run.steps()] == ["fetch", "Fetcher"]
 
 
+async def test_partials_of_one_function_are_told_apart_by_their_names(open_app: OpenApp) -> None:
+    async def greet(greeting: str, name: str) -> str:
+        return f"{greeting} {name}"
+
+    hello, bye = (workflow(name=word)(functools.partial(greet, word)) for word in ("hello", "bye"))
+    async with open_app() as app:
+        runs = [await app.start(made("Ann")) for made in (hello, bye)]
+        assert [await run.result() for run in runs] == ["hello Ann", "bye Ann"]
+    workflow(functools.partial(greet, "hi"))
+    with pytest.raises(WrongUse, match="two workflows named 'greet' are made of one function"):
+        workflow(functools.partial(greet, "hey"))
+
+
+async def test_a_partial_of_a_step_does_not_take_its_place(open_app: OpenApp) -> None:
+    @step
+    async def echo(what: str, times: int = 1) -> str:
+        return what * times
+
+    twice = step(functools.partial(echo.fn, times=2))
+    async with open_app() as app:
+        assert await (await app.start(echo("x"))).result() == "x"
+        with pytest.raises(WrongUse, match="two steps named 'echo' are made of one function"):
+            await app.start(twice("x"))
+
+
 def test_a_definition_shows_what_it_is() -> None:
     assert repr(fetch) == "<step fetch>"
     assert repr(flow) == "<workflow flow>"
