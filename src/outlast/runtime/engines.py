@@ -29,6 +29,13 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
         async def main() -> Any:
             return await function(*args, **kwargs)
 
-        return Engine(row, records, worker.codec, AsyncBody(main))
+        engine = Engine(row, records, worker.codec, AsyncBody(main))
+        engine.loop.on_trespass = lambda: _tell(worker, engine)
+        return engine
     thread = ThreadBody(lambda: definition.fn(*args, **kwargs), worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
     return Engine(row, records, worker.codec, thread, blocking=True)
+
+
+def _tell(worker: Worker, engine: Engine) -> None:
+    """Let an engine look at itself soon. Called in whatever thread somebody touched its body from."""
+    worker.loop.call_soon_threadsafe(engine.turned)
