@@ -14,5 +14,7 @@ takes, and what goes wrong; so the same seed is the same history, event for even
 | `people.py` | those who start, cancel and decide |
 | `programs.py`, `plans.py` | workflows: a random plan, followed by one interpreter |
 | `oracle.py` | who checks each rule of `outlast.core.invariants` at each step |
-| `faults.py`, `schedule.py` | what goes wrong, and a schedule from end to end |
+| `faults.py`, `seasons.py` | what goes wrong, by chance or for certain |
+| `schedule.py`, `verdict.py` | a schedule from end to end, and what must be true then |
+| `broken.py` | broken variants of the library, which the oracle must notice |
 """

@@ -6,7 +6,7 @@ import gc
 import logging
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +14,16 @@ from random import Random
 from unittest import mock
 
 from outlast.runtime import ends
-from tests.simulation.faults import Faults, Weather, draw_weather
+from tests.simulation.faults import Faults, draw_weather
 from tests.simulation.fleet import Fleet
 from tests.simulation.oracle import Oracle
 from tests.simulation.people import Customer, Operator
 from tests.simulation.plans import draw_plan
+from tests.simulation.seasons import Season, any_season
 from tests.simulation.simulator import Simulator
 from tests.simulation.storage import Shared
 from tests.simulation.verdict import verdict
 from tests.simulation.world import World
-
-Season = Callable[[Weather], None]
 
 PATIENCE_S = 90.0
 """Virtual seconds within which every run must have ended once faults have stopped and all who froze are awake."""
@@ -38,24 +37,24 @@ class Result:
     """What came of a schedule."""
 
     seed: int
+    season: str
     broken: list[str]
     events: int
     history: str  # a digest of all that happened, and when
     trace: str
 
     def __str__(self) -> str:
-        again = f"again: OUTLAST_SEED={self.seed} pytest tests/simulation"
-        return "\n".join((f"seed {self.seed}:", *self.broken, self.trace, again))
+        again = f"again: OUTLAST_SEED={self.seed} OUTLAST_SEASON={self.season} pytest tests/simulation"
+        return "\n".join((f"seed {self.seed} in {self.season}:", *self.broken, self.trace, again))
 
 
 class Schedule:
     """Everything of one seed."""
 
-    def __init__(self, seed: int, folder: Path, season: Season | None = None) -> None:
+    def __init__(self, seed: int, folder: Path, season: Season = any_season) -> None:
         self.sim = sim = Simulator(seed)
         self.weather = draw_weather(sim.random)
-        if season is not None:
-            season(self.weather)
+        season(self.weather)
         self.shared = Shared(sim)
         self.oracle = self.shared.oracle = Oracle(sim, self.shared.memory)
         self.world = World(sim, self.weather.rough, oracle=self.oracle)
@@ -111,7 +110,7 @@ class Schedule:
             process.dispose()
 
 
-def play(seed: int, folder: Path | None = None, season: Season | None = None) -> Result:
+def play(seed: int, folder: Path | None = None, season: Season = any_season) -> Result:
     """Play the schedule of a seed; a season makes some of its weather sure."""
     if folder is None:
         with tempfile.TemporaryDirectory() as made:
@@ -121,7 +120,8 @@ def play(seed: int, folder: Path | None = None, season: Season | None = None) ->
         try:
             schedule.play()
             trace = schedule.sim.told(LINES) if schedule.oracle.broken else ""
-            return Result(seed, schedule.oracle.broken, schedule.sim.events, schedule.sim.history(), trace)
+            broken, sim = schedule.oracle.broken, schedule.sim
+            return Result(seed, season.__name__, broken, sim.events, sim.history(), trace)
         finally:
             schedule.dispose()
 

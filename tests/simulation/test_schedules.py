@@ -11,24 +11,25 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.schedule import play
+from tests.simulation.seasons import SEASONS, Season, any_season
 
 CHUNKS = 50
 SEEDS_PER_CHUNK = 20
 SOAK_FROM = 1_000_000
 
-ONE_SEED = os.environ.get("OUTLAST_SEED", "")
+ONE_SEED, ITS_SEASON = os.environ.get("OUTLAST_SEED", ""), os.environ.get("OUTLAST_SEASON", "any_season")
 """A single seed to play, instead of all: what a failure says to set."""
 
 
-def _play(seed: int, folder: Path) -> None:
-    result = play(seed, folder)
+def _play(seed: int, folder: Path, season: Season = any_season) -> None:
+    result = play(seed, folder, season)
     if result.broken:
         pytest.fail(str(result), pytrace=False)
 
 
 @pytest.mark.skipif(not ONE_SEED, reason="OUTLAST_SEED is not set")
 def test_the_seed_that_was_asked_for_breaks_no_rule(tmp_path: Path) -> None:
-    _play(int(ONE_SEED), tmp_path)
+    _play(int(ONE_SEED), tmp_path, SEASONS[ITS_SEASON])
 
 
 @pytest.mark.skipif(bool(ONE_SEED), reason="OUTLAST_SEED is set")
@@ -43,7 +44,8 @@ def test_no_schedule_breaks_a_rule_however_long_one_looks(tmp_path: Path) -> Non
     until = time.monotonic() + 60 * float(os.environ.get("OUTLAST_SOAK_MINUTES", "10"))
     seed = SOAK_FROM + time.time_ns() % 1_000_000_000
     while time.monotonic() < until:
-        _play(seed, tmp_path)
+        for season in SEASONS.values():
+            _play(seed, tmp_path, season)
         seed += 1
 
 
