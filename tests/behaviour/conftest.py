@@ -21,6 +21,7 @@ from tests.behaviour.stage import Ears, OpenApp, Restart
 HERE = Path(__file__).parent
 STORES = ("memory", "sqlite")
 LONGEST_TEST_S = 30
+LONGEST_CLEAN_UP_S = 5
 QUICK = {"park_after": 0.02, "grace": 0.0}  # waiting runs leave memory at once, and closing waits for no step
 
 
@@ -37,7 +38,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(pyfuncitem.obj(**arguments))
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(pyfuncitem.obj(**arguments))
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:  # a test that has failed may have broken what would end them
+            loop.run_until_complete(asyncio.wait(left, timeout=LONGEST_CLEAN_UP_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
     return True
 
 

@@ -294,3 +294,33 @@ async def test_a_client_does_not_wait_for_ever_for_a_store_that_is_away(
             await app.start(flow(), id="one")
         gate.fail(lambda _: "")
         assert await (await app.start(flow(), id="one")).result() == "done"
+
+
+async def test_a_client_does_not_wait_behind_a_worker_that_waits_for_the_store(
+    open_app: OpenApp,
+    gate: Gate,
+    ears: Ears,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app_module, "CLIENT_PATIENCE_S", 0.05)
+    door = Door()
+
+    @step
+    async def wait() -> str:
+        await door.passed()
+        return "waited"
+
+    @workflow
+    async def waiting() -> str:
+        return await wait()
+
+    async with open_app(on_event=ears) as app:
+        running = await app.start(waiting())
+        await door.reached()
+        gate.fail(lambda _: "before")
+        door.open()  # the worker has something to record, and tries until it can
+        await ears.hear("store.unavailable")
+        with pytest.raises(outlast.StoreUnavailable, match="taken the store away"):
+            await app.start(waiting(), id="one")
+        gate.fail(lambda _: "")
+        assert await running.result() == "waited"

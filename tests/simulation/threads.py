@@ -23,7 +23,7 @@ class SimWriter(Writer):
         super().__init__(*args)
         self._process = process
         self._next: Event | None = None
-        self._gathered: tuple[Batch, bool] | None = None
+        self._gathered: Batch | None = None
         self._committing: Iterator[float] | None = None
         self._ended: asyncio.Future[None] | None = None
 
@@ -63,9 +63,10 @@ class SimWriter(Writer):
         self._next = None
         self._process.acting = "writer"
         if self._gathered is None:
-            self._gathered = self._gather(0.0)
-            self._committing = self._commit(self._gathered[0])
-            self._turn_in(self._process.habits.commit_s if self._gathered[0] else 0.0)
+            self._gathered = []
+            self._gather(self._gathered, 0.0)
+            self._committing = self._commit(self._gathered)
+            self._turn_in(self._process.habits.commit_s if self._gathered else 0.0)
             return
         assert self._committing is not None
         try:
@@ -76,8 +77,8 @@ class SimWriter(Writer):
             sim = self._process.sim
             self._next = sim.after(pause * (1 + sim.random.random() * 0.2), self._turn, process=self._process)
             return
-        stopping, self._gathered = self._gathered[1], None
-        if stopping:
+        self._gathered = None
+        if self._stopping:
             if self._ended is not None:
                 self._process.loop.call_soon_threadsafe(_finish, self._ended)
         else:

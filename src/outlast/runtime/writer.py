@@ -68,6 +68,7 @@ class Writer:
         self._queue: queue.SimpleQueue[tuple[Verb, Done, float | None] | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._stopping = False  # the thread has been asked to end, once it has committed what came before
         self.lease: Lease | None = None
         self.worker = ""
         self.outside: Outside | None = None
@@ -118,26 +119,24 @@ class Writer:
     # -- the thread --------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            batch, stopping = self._gather(self._wait_s())
+        while not self._stopping:
+            batch: Batch = []
+            self._gather(batch, self._wait_s())
             for pause_s in self._commit(batch):
                 self._pause(pause_s)
-            if stopping:
-                return
 
-    def _gather(self, wait_s: float) -> tuple[Batch, bool]:
-        """Take all that has arrived, waiting for the first; tell whether the thread is asked to end."""
-        batch: Batch = []
+    def _gather(self, batch: Batch, wait_s: float) -> None:
+        """Add all that has arrived to a batch, waiting for the first."""
         try:
-            item = self._queue.get(timeout=wait_s)
-            while item is not None:
-                batch.append(item)
-                if len(batch) >= BATCH_LIMIT:
-                    return batch, False
-                item = self._queue.get(block=False)
+            while len(batch) < BATCH_LIMIT and not self._stopping:
+                item = self._queue.get(wait_s > 0, wait_s)
+                wait_s = 0.0
+                if item is None:
+                    self._stopping = True
+                else:
+                    batch.append(item)
         except queue.Empty:
-            return batch, False
-        return batch, True
+            return
 
     def _wait_s(self) -> float:
         lease = self.lease
@@ -166,8 +165,9 @@ class Writer:
                     self._notices("store.unavailable", error=str(error))
                 batch = self._give_up(batch, error, now)
                 yield BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]
+                self._gather(batch, 0.0)  # what has come meanwhile has its own patience, which may end, too
                 tries += 1
-                if self._thread is None and tries > len(BACKOFF_S):
+                if self._stopping and tries > len(BACKOFF_S):
                     self._answer([(done, error) for _, done, _ in batch])
                     return
                 continue
@@ -200,11 +200,17 @@ class Writer:
         return late
 
     def _give_up(self, batch: Batch, error: StoreError, now: float) -> Batch:
-        over = [item for item in batch if item[2] is not None and (now >= item[2] or isinstance(error, ReadOnlyStore))]
-        if over:
-            self._answer([(done, error) for _, done, _ in over])
-            batch = [item for item in batch if item not in over]
-        return batch
+        """Answer those whose patience has ended; return the others."""
+        over: list[tuple[Done, Answer | StoreError]] = []
+        left: Batch = []
+        for item in batch:
+            patient = item[2] is None or (now < item[2] and not isinstance(error, ReadOnlyStore))
+            if patient:
+                left.append(item)
+            else:
+                over.append((item[1], error))
+        self._answer(over)
+        return left
 
     def _pause(self, seconds: float) -> None:
         threading.Event().wait(seconds)
