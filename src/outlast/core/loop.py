@@ -23,10 +23,10 @@ import functools
 import heapq
 import math
 import sys
-import threading
 from asyncio import events
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
+from threading import get_ident
 from typing import Any, TypeVarTuple
 
 from outlast.core.closing import aclose, end
@@ -68,6 +68,24 @@ class RunFuture(asyncio.Future[Any]):
         return self._ordinal
 
 
+class RunHandle:
+    """A callback that is ready to be called."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context")
+
+    def __init__(self, callback: Callable[..., object], args: Any, context: contextvars.Context | None) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+
 class RunTimer(asyncio.TimerHandle):
     """A timer of a run: it has an identity and fires when its event is delivered."""
 
@@ -89,12 +107,13 @@ class RunLoop(asyncio.AbstractEventLoop):
         self.unhandled: list[dict[str, Any]] = []
         self.trespass: LostRun | None = None  # somebody outside tried to wake the body
         self.on_trespass: Callable[[], None] = lambda: None  # called in whatever thread that was
-        self._ready: deque[asyncio.Handle] = deque()
+        self._ready: deque[Any] = deque()  # RunHandle and RunTimer
         self._heap: list[tuple[float, int, RunTimer]] = []
         self._timer_count = 0
         self._most_tasks = 64  # kept before those that are done are let go
         self._asyncgens: dict[int, tuple[Any, contextvars.Context]] = {}
         self._thread = 0
+        self._outside: list[tuple[Any, int, Any]] = []  # what to go back to when the loop has done its work
         self._closed = False
 
     # -- driving it ------------------------------------------------------
@@ -108,27 +127,30 @@ class RunLoop(asyncio.AbstractEventLoop):
             if not ready:
                 return True
             handle = ready.popleft()
-            if not handle._cancelled:
-                try:
-                    handle._run()
-                except (SystemExit, KeyboardInterrupt):  # its task has it too, and that alone shall end
-                    continue
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):  # its task has it too, and that alone shall end
+                continue
+            except BaseException as error:  # noqa: BLE001 - as asyncio's loops do: what a callback raises ends nothing
+                self.unhandled.append({"message": f"Exception in callback {handle._callback!r}", "exception": error})
         return not ready
 
-    @contextlib.contextmanager
-    def at_work(self) -> Iterator[None]:
+    def at_work(self) -> RunLoop:
         """Be this thread's running loop for a `with` block. Nothing of the loop moves outside of one."""
-        previous_loop, previous_thread = events._get_running_loop(), self._thread
-        previous_hooks = sys.get_asyncgen_hooks()
-        self._thread = threading.get_ident()
+        return self
+
+    def __enter__(self) -> None:
+        self._outside.append((events._get_running_loop(), self._thread, sys.get_asyncgen_hooks()))
+        self._thread = get_ident()
         events._set_running_loop(self)
-        sys.set_asyncgen_hooks(firstiter=self._keep_asyncgen, finalizer=_ignore_asyncgen)
-        try:
-            yield
-        finally:
-            sys.set_asyncgen_hooks(*previous_hooks)
-            events._set_running_loop(previous_loop)
-            self._thread = previous_thread
+        sys.set_asyncgen_hooks(self._keep_asyncgen, _ignore_asyncgen)
+
+    def __exit__(self, *_: object) -> None:
+        loop, self._thread, hooks = self._outside.pop()
+        sys.set_asyncgen_hooks(*hooks)
+        events._set_running_loop(loop)
 
     def next_timer(self) -> RunTimer | None:
         """Return the timer that is due first; the one created first among equals."""
@@ -208,21 +230,21 @@ class RunLoop(asyncio.AbstractEventLoop):
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
-        if threading.get_ident() != self._thread and not self._closed:
+    ) -> Any:
+        if get_ident() != self._thread and not self._closed:
             self.trespass = LostRun(
                 "something that a workflow body waits for was set from outside of the body, by a step or another "
                 "thread, which replay could not repeat; do the work in a step, and let it return what the body needs"
             )
             self.on_trespass()
             raise self.trespass
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = RunHandle(callback, args, context)
         self._ready.append(handle)
         return handle
 
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
+    ) -> Any:
         return self.call_soon(callback, *args, context=context)
 
     def call_later(

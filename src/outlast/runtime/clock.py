@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+    _boot_time: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+else:  # pragma: no cover - macOS: its monotonic clock stops in sleep, which only delays a takeover
+    _boot_time = time.monotonic
 
 
 class SystemClock:
     """The machine's clocks."""
 
-    def wall(self) -> float:
-        """Return seconds since the epoch; may jump when somebody sets the clock."""
-        return time.time()
-
-    def boot(self) -> float:
-        """Return seconds since the machine started, time asleep included; never jumps (CLOCK_BOOTTIME, else
-        monotonic).
-        """
-        return _boot_time()
+    # Both are read several times for each step: as they stand here they are called without a Python frame.
+    wall: Callable[[], float] = staticmethod(time.time)
+    """Return seconds since the epoch; may jump when somebody sets the clock."""
+    boot: Callable[[], float] = staticmethod(_boot_time)
+    """Return seconds since the machine started, time asleep included; never jumps (CLOCK_BOOTTIME, else monotonic)."""
 
     def sleep(self, seconds: float) -> None:
         """Let this thread wait."""
@@ -36,13 +39,3 @@ def _read_boot_id() -> str:
 
 
 _BOOT_ID = _read_boot_id()
-
-if hasattr(time, "CLOCK_BOOTTIME"):
-
-    def _boot_time() -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-else:  # pragma: no cover - macOS: its monotonic clock stops in sleep, which only delays a takeover
-
-    def _boot_time() -> float:
-        return time.monotonic()

@@ -69,6 +69,7 @@ class Worker:
         watcher: Callable[..., Watcher] = Watcher,
     ) -> None:
         self.store = store
+        self.now = store.now
         self.codec = codec
         self.writer = writer
         self.notices = notices
@@ -215,10 +216,6 @@ class Worker:
         return lease is not None and lease.holds()
 
     # -- time ----------------------------------------------------------------------------
-
-    def now(self) -> float:
-        """Return the store's time."""
-        return self.store.now()
 
     def at(self, when: float, act: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
         """Call `act` at this time of the store, or earlier: it looks itself whether it is time (clocks can be set)."""

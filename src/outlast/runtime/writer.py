@@ -36,18 +36,18 @@ class Lease:
     """This worker's proof of life, as this process knows it."""
 
     def __init__(self, store: Store, seconds: float) -> None:
-        self._store = store
+        self._now = store.lease_now
         self.seconds = seconds
         self.until = 0.0
         self.lost = False
 
     def holds(self) -> bool:
         """Tell whether an effect may start now. Looks at the clock, so a process that was frozen notices at once."""
-        return not self.lost and self._store.lease_now() < self.until
+        return not self.lost and self._now() < self.until
 
     def renewal_in(self) -> float:
         """Return the seconds until it is time to beat: at a third of the lease."""
-        return self.until - self.seconds * 2 / 3 - self._store.lease_now()
+        return self.until - self.seconds * 2 / 3 - self._now()
 
 
 class Outside(Protocol):

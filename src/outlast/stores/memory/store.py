@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import ENDED, Status
@@ -27,6 +27,8 @@ class MemoryStore:
 
     def __init__(self, clock: Clock, name: str = "") -> None:
         self._clock = clock
+        self.now: Callable[[], float] = clock.wall
+        self.lease_now: Callable[[], float] = clock.boot
         self._name = name
         self._lock = threading.RLock()
         self._tables = Tables(clock)
@@ -41,16 +43,6 @@ class MemoryStore:
         with self._lock:
             self._changes += 1
             return [objection(verb) or VERBS[type(verb)](self._tables, verb) for verb in verbs]
-
-    # -- clocks ----------------------------------------------------------------
-
-    def now(self) -> float:
-        """Return the store's time, seconds since the epoch."""
-        return self._clock.wall()
-
-    def lease_now(self) -> float:
-        """Return the clock of leases."""
-        return self._clock.boot()
 
     # -- one run -----------------------------------------------------------------
 

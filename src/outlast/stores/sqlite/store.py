@@ -7,7 +7,7 @@ back to the file system piece by piece (`auto_vacuum=INCREMENTAL`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
@@ -34,6 +34,8 @@ class SqliteStore:
 
     def __init__(self, path: str, clock: Clock, read_only: bool = False, *, busy_s: float = 10.0) -> None:
         self._clock = clock
+        self.now: Callable[[], float] = clock.wall
+        self.lease_now: Callable[[], float] = clock.boot
         self._connections = Connections(path, read_only=read_only, busy_s=busy_s)
         self._fences = Fences()
 
@@ -67,16 +69,6 @@ class SqliteStore:
     def _give_back_space(self) -> None:
         while self._connections.write(_give_back_pages):
             pass
-
-    # -- clocks ----------------------------------------------------------------
-
-    def now(self) -> float:
-        """Return the store's time, seconds since the epoch."""
-        return self._clock.wall()
-
-    def lease_now(self) -> float:
-        """Return the clock of leases: seconds since the machine's start."""
-        return self._clock.boot()
 
     # -- one run -----------------------------------------------------------------
 
