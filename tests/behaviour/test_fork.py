@@ -197,6 +197,23 @@ async def test_a_fork_of_a_fork_replays_each_stretch_with_its_own_draws(open_app
     assert third[:4] == two[:4]
 
 
+async def test_a_fork_has_a_start_of_its_own_and_the_copied_part_keeps_the_originals(open_app: OpenApp) -> None:
+    @workflow
+    async def timing() -> list[Any]:
+        began = str(outlast.now())
+        return [began, await note("a"), await note("b")]
+
+    async with open_app() as app:
+        run = await app.start(timing(), id="one")
+        began = (await run.result())[0]
+        fork = await app.fork("one", "main/note#2", new_id="two")
+        assert (await fork.result())[0] == began
+        again = await app.fork("two", "main/note#1", new_id="three")
+        assert (await again.result())[0] == began
+        first, second, third = await run.info(), await fork.info(), await again.info()
+    assert (first.started or 0) < second.created <= (second.started or 0) < third.created <= (third.started or 0)
+
+
 async def test_a_fork_copies_children_that_had_ended(open_app: OpenApp) -> None:
     @workflow
     async def child(what: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from outlast.core.records import Fork, Kind, Record
 from outlast.core.transitions import Reason, Status
-from outlast.stores.verbs import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started, StartRun, Verb
+from outlast.stores.verbs import Cancel, Conflict, Done, ForkRun, Refused, Resolve, Resume, Started, StartRun, Verb
 from tests.conformance.world import World, finish, message, park, record, release, run_row, stick, write
 
 KEY = "main/charge#1"
@@ -235,12 +235,22 @@ def test_a_fork_has_the_kept_records_under_a_new_incarnation(world: World) -> No
     assert (run.status, run.due, run.started, run.created) == (
         Status.PENDING,
         world.clock.wall(),
-        source.started,
+        None,
         world.clock.wall(),
     )
     assert (run.claim, run.owner, run.forks, run.incarnation) == (0, None, row.forks, row.incarnation)
     assert world.store.records(run.pk) == [record(1), record(3)]
     assert len(world.store.records(source.pk)) == 4
+
+
+def test_the_cancellation_of_a_fork_that_has_not_begun_reaches_its_body(world: World) -> None:
+    source = world.running()
+    world.do(write(source, record(1)))
+    answer = world.do(ForkRun(source=source.pk, keep=(1,), run=run_row("copy", forks=(Fork(1, source.incarnation),))))
+    assert isinstance(answer, Started)
+    assert world.do(Cancel(id="copy")) == Done((answer.run.pk,))
+    assert world.get(answer.run.pk).status is Status.PENDING
+    assert [kind for kind, _, _ in world.inbox(answer.run.pk)] == [Kind.CANCEL]
 
 
 def test_a_fork_goes_on_after_its_last_record(world: World) -> None:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from outlast.core.records import Kind, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.records import Fork, Kind, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Reason, Status
 from outlast.stores.memory import MemoryStore
 from outlast.stores.protocol import RunFilter, Store
@@ -339,7 +339,8 @@ class SameAnswers(RuleBasedStateMachine):
     def fork(self, id: str, source: int, keep: int, extra: tuple[int, ...]) -> None:
         run = self._run(source)
         seqs = tuple(record.seq for record in self.memory.records(run.pk)[:keep])
-        self.batch.append(ForkRun(source=run.pk, keep=seqs + extra, run=self._new(id, "flow", b"")))
+        row = self._new(id, "flow", b"", forks=(Fork(max(seqs, default=0), run.incarnation),))
+        self.batch.append(ForkRun(source=run.pk, keep=seqs + extra, run=row))
 
     @rule(age=st.sampled_from([0.0, 0.0, 30.0]), limit=st.integers(0, 3))
     def prune(self, age: float, limit: int) -> None:

@@ -64,7 +64,7 @@ class Engine:
         self.codec = codec
         self.body = body
         self.loop = RunLoop()  # type: ignore[abstract]  # what a loop may lack, it refuses by name
-        self.loop.now = row.started or row.created
+        self.loop.now = row.began
         self.closed = False
         self.busy = False
         self.live = False
@@ -72,7 +72,7 @@ class Engine:
         self.outcome: Outcome | None = None
         self.failure: OutlastError | None = None  # Diverged or DecodingError: the run cannot go on
         self.unsent: list[Record] = []
-        self.calls: dict[str, Pending] = {}
+        self.calls: dict[str, Pending] = {}  # that have no outcome
         self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
         self.last_seq = records[-1].seq if records else 0
         self.last_at = max((r.at for r in records), default=self.loop.now)
@@ -81,6 +81,7 @@ class Engine:
         self._events: deque[tuple[Record, Any, BaseException | None]] = deque()
         self._patches: dict[str, bool] = {r.key: True for r in records if r.kind is Kind.PATCH}
         self._starts: list[Pending] = []
+        self._done: set[str] = set()  # calls that have an outcome
         self._culprits = Culprits()
         self.culprit = self._culprits.of
 
@@ -115,7 +116,9 @@ class Engine:
         """Return the calls given up since the last look; those that run should be cancelled."""
         if not self.live:
             return []
-        given_up, self.withdrawn = self.withdrawn, []
+        given_up = self.withdrawn
+        if given_up:
+            self.withdrawn = []
         return given_up
 
     def waits_for(self) -> list[Pending]:
@@ -154,10 +157,11 @@ class Engine:
         if not self.body.turn():
             self.busy = True
             return
-        for _ in range(MOST_SPINS):
-            if not self._spins():
-                break
-            self.body.turn()
+        if self.body.spins():
+            for _ in range(MOST_SPINS):
+                if not self._spins():
+                    break
+                self.body.turn()
         self._check_end()
 
     def _pump(self) -> None:
@@ -287,8 +291,9 @@ class Engine:
             self.cancel_asked = True
             self.body.cancel()
         else:
-            pending = self.calls[record.key]
+            pending = self.calls.pop(record.key)
             pending.intent = pending.resolution = pending.encoded = None
+            self._done.add(record.key)
             self._complete(pending.future, record.key, value, error)
         return True
 
@@ -308,20 +313,21 @@ class Engine:
     def issue(self, call: Call[Any]) -> CallFuture:
         """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
         self.check()
+        key, codec = call.key, self.codec
         whole = call.kwargs or not call.is_step  # a child's arguments are its run's input
         args = [list(call.args), call.kwargs] if whole else list(call.args)
         try:
-            encoded = self.codec.encode(args)
+            encoded = codec.encode(args)
         except EncodingError as refused:
-            what = f"the arguments of {call.key} in run {self.run_id} cannot be stored"
+            what = f"the arguments of {key} in run {self.run_id} cannot be stored"
             raise type(refused)(f"{what}: {refused}") from None
-        future = CallFuture(loop=self.loop)
-        pending = Pending(self, call, encoded, recorded_args(self.codec.comparable(args, encoded)), future)
-        future.pending = pending
-        if call.key in self.calls:
+        if key in self.calls or key in self._done:
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
-        self.calls[call.key] = pending
-        self._queue(pending)
+        future = CallFuture(loop=self.loop)
+        pending = future.pending = Pending(self, call, encoded, recorded_args(codec.comparable(args, encoded)), future)
+        self.calls[key] = pending
+        pending.queued = True
+        self._starts.append(pending)
         return future
 
     def _queue(self, pending: Pending) -> None:
@@ -333,7 +339,7 @@ class Engine:
         if self.closed:
             raise Suspended(f"run {self.run_id} was stopped here; whatever it starts now has no effect")
         place = here.get()
-        if not (isinstance(place, InBody) and place.ops is self and self.body.is_here()):
+        if not (type(place) is InBody and place.ops is self and self.body.is_here()):
             raise LostRun(
                 f"an operation of run {self.run_id} was used outside of its workflow body (another thread, loop "
                 "or context); "

@@ -78,10 +78,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fork(msgspec.Struct, frozen=True):
-    """A stretch of a journal, up to and with `upto`, that was copied from a run with `incarnation`."""
+    """A stretch of a journal, up to and with `upto`, that was copied from a run with `incarnation`.
+
+    `began` is the time of that run's first drain. Only a fork's first stretch needs it.
+    """
 
     upto: int
     incarnation: str
+    began: float = 0.0
 
 
 class RunRow(msgspec.Struct, kw_only=True):
@@ -114,13 +118,19 @@ class RunRow(msgspec.Struct, kw_only=True):
     parent_key: str = ""
     forks: tuple[Fork, ...] = ()
     created: float = 0.0
-    started: float | None = None  # first claim: the time of the run's first drain
+    started: float | None = None  # first claim
     ended: float | None = None
     result: bytes | None = None
     error: bytes | None = None
     culprit: str = ""  # identity of the step whose uncaught error ended the run
     python: str = ""
     version: str = ""  # version of the user's code that last ran it
+
+    @property
+    def began(self) -> float:
+        """The time of the body's first drain: the first claim, or for a fork that of the run it was copied from."""
+        copied = self.forks[0].began if self.forks else 0.0
+        return copied or self.started or self.created
 
 
 class InboxRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -247,9 +247,9 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
 
 def _stretches(run: RunRow, upto: int) -> tuple[Fork, ...]:
     """Say which incarnation each stretch of a journal copied up to `upto` comes from; own forks come first."""
-    stretches = [Fork(upto=min(f.upto, upto), incarnation=f.incarnation) for f in run.forks]
+    stretches = [Fork(upto=min(f.upto, upto), incarnation=f.incarnation, began=f.began) for f in run.forks]
     if not stretches or stretches[-1].upto < upto:
-        stretches.append(Fork(upto=upto, incarnation=run.incarnation))
+        stretches.append(Fork(upto=upto, incarnation=run.incarnation, began=run.began))
     return tuple(stretches)
 
 

@@ -250,8 +250,8 @@ class Send(Verb, frozen=True, kw_only=True):
 class Cancel(Verb, frozen=True, kw_only=True):
     """Ask a run to end. -> Done | Refused
 
-    A run never claimed, or stuck, ends as `cancelled` at once (telling its
-    parent); one that is running or waiting gets an inbox row of kind CANCEL
+    A run never claimed (and no fork, which has a course to clean up after), or stuck, ends as
+    `cancelled` at once (telling its parent); any other gets an inbox row of kind CANCEL
     (one however often it is asked; its value is `by`). A run that has ended refuses, unless it
     is `cancelled` already: then that is Done. With `parent`, a run that is not its child refuses.
     """
@@ -298,7 +298,7 @@ class ForkRun(Verb, frozen=True, kw_only=True):
     """Create a run from the records of another that are named in `keep` (their seqs). -> Started | Conflict | Refused
 
     `run` is as in StartRun and its `forks` say which stretch has which incarnation. Records
-    keep seq and content. The new run is `pending`, due now, `started` as the original's.
+    keep seq and content. The new run is `pending` and due now.
     """
 
     source: int

@@ -80,7 +80,6 @@ def fork_run(t: Tables, verb: ForkRun) -> Answer:
     if missing:
         return Refused(f"run {source.row.id!r} has no record {missing[0]}", copy.copy(source.row))
     entry = t.insert(verb.run)
-    entry.row.started = source.row.started
     entry.records = {seq: source.records[seq] for seq in verb.keep}
     return Started(copy.copy(entry.row), created=True)
 
@@ -112,7 +111,8 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
         return Done(t.woken_parents(entry))
     if row.status in ENDED:
         return Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
-    if row.status is Status.STUCK or (row.status is Status.PENDING and row.started is None):
+    unbegun = row.status is Status.PENDING and row.started is None and not row.forks
+    if row.status is Status.STUCK or unbegun:
         assert after(row.status, Event.CANCEL) is Status.CANCELLED
         t.end(entry, Status.CANCELLED)
         row.detail = f"cancelled by {verb.by}" if verb.by else "cancelled"
@@ -205,7 +205,7 @@ def prune(t: Tables, verb: Prune) -> Answer:
 
 
 def _forget_workers(t: Tables, before: float) -> None:
-    """A worker that left before every open run began is named by none of their records."""
+    """A worker that left before every open run began is named by none of their records (save what a fork copied)."""
     open_runs = [entry.row for entry in t.runs.values() if entry.row.status not in ENDED]
     since = min((min(row.created, row.started or inf) for row in open_runs), default=inf)
     for name, member in list(t.workers.items()):

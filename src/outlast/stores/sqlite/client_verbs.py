@@ -71,7 +71,7 @@ def fork_run(b: Batch, verb: ForkRun) -> Answer:
     known = b.run_by_id(verb.run.id)
     if known:
         return Started(known, created=True) if known.incarnation == verb.run.incarnation else Conflict(known)
-    source = b.row("SELECT id, started FROM runs WHERE pk = ?", verb.source)
+    source = b.row("SELECT id FROM runs WHERE pk = ?", verb.source)
     if source is None:
         return Refused(f"there is no run {verb.source} to fork")
     kept = {seq for (seq,) in b.rows("SELECT seq FROM records WHERE run = ?", verb.source)}
@@ -79,7 +79,6 @@ def fork_run(b: Batch, verb: ForkRun) -> Answer:
     if missing:
         return Refused(f"run {source[0]!r} has no record {missing[0]}", b.run(verb.source))
     pk = b.insert_run(verb.run)
-    b.db.execute("UPDATE runs SET started = ? WHERE pk = ?", (source[1], pk))
     b.db.execute(
         f"INSERT INTO records (run, {RECORD_COLUMNS}) SELECT ?, {RECORD_COLUMNS} FROM records "
         "WHERE run = ? AND seq IN (SELECT value FROM json_each(?))",
@@ -115,7 +114,8 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
         return Done(b.woken_parents(run))
     if run.status in ENDED:
         return Refused(f"run {verb.id!r} has {run.status}", run)
-    if run.status is Status.STUCK or (run.status is Status.PENDING and run.started is None):
+    unbegun = run.status is Status.PENDING and run.started is None and not run.forks
+    if run.status is Status.STUCK or unbegun:
         assert after(run.status, Event.CANCEL) is Status.CANCELLED
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {verb.by}" if verb.by else "cancelled")
         return Done(b.tell_parents(b.run(run.pk)))
@@ -226,7 +226,7 @@ def prune(b: Batch, verb: Prune) -> Answer:
         ("runs", "pk"),
     ):
         b.db.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(run.pk,) for run in gone])
-    # A worker that left before every open run began is named by none of their records.
+    # A worker that left before every open run began is named by none of their records (save what a fork copied).
     b.db.execute(
         "DELETE FROM workers WHERE state = 'gone' AND left < min(?, (SELECT coalesce(min(coalesce("
         "min(created, started), created)), 9e99) FROM runs WHERE ended IS NULL))",

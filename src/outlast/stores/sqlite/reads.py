@@ -164,7 +164,8 @@ INVARIANTS = {
         "SELECT pk, id, owner FROM runs WHERE owner IS NOT NULL AND owner <> holder"
     ),
     "run {0} ({1!r}) was never claimed, but it has records": (
-        "SELECT pk, id FROM runs WHERE started IS NULL AND EXISTS (SELECT 1 FROM records WHERE run = pk)"
+        "SELECT pk, id FROM runs WHERE started IS NULL AND forks = '[]' "
+        "AND EXISTS (SELECT 1 FROM records WHERE run = pk)"
     ),
 }
 
