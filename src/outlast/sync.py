@@ -26,6 +26,7 @@ from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
+from outlast.core.lost import refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.operations import check_child, detach
@@ -266,6 +267,8 @@ def start(call: Call[R], *, id: str | None = None) -> Child[R]:
 def sleep(seconds: float) -> None:
     """Sleep: durably in a sync workflow, where it survives restarts; plainly elsewhere."""
     place = here.get()
+    if place is None:
+        refuse_lost("outlast.sync.sleep()")
     if not isinstance(place, InBody):
         SystemClock().sleep(seconds)
     elif place.ops.blocking:

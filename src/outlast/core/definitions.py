@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import copy
 import warnings
-from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from outlast.core.effects import InBody, InStep, Operations
-from outlast.core.errors import LostRun, WrongUse
+from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
 from outlast.core.identity import check_run_id, here
+from outlast.core.lost import refuse_lost
 from outlast.core.records import Effect
 from outlast.core.settings import Changes, Settings
 
@@ -46,11 +46,8 @@ class Step(Definition[P, R]):
 
     def _outside(self, place: InStep | None) -> None:
         """Refuse what must not be a plain call where no journal would see it."""
-        if place is None and _in_run_loop():
-            raise LostRun(
-                f"step {self.name} was called in a context that has lost its run; "
-                "do not run workflow code in a fresh contextvars.Context"
-            )
+        if place is None:
+            refuse_lost(f"step {self.name}")
         if self.settings.effect is Effect.ONCE:
             where = f"inside step {place.step_id} of run {place.run_id}" if place is not None else "outside of any run"
             raise WrongUse(
@@ -237,6 +234,8 @@ class Call(Coroutine[Any, Any, R_co]):
             if definition.is_async:
                 return await definition.fn(*self.args, **self.kwargs)
             return await asyncio.to_thread(definition.fn, *self.args, **self.kwargs)
+        if place is None:
+            refuse_lost(f"workflow {definition.name}")
         where = f"inside step {place.step_id} of run {place.run_id}" if place is not None else "outside of a run"
         raise WrongUse(
             f"workflow {definition.name} was awaited {where}, where nothing would survive a crash; "
@@ -286,7 +285,3 @@ def _with_settings(definition: S, changes: Changes) -> S:
     changed = copy.copy(definition)
     changed.settings = definition.settings.with_(**changes)
     return changed
-
-
-def _in_run_loop() -> bool:
-    return getattr(events._get_running_loop(), "_outlast_run_loop", False)

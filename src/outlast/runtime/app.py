@@ -21,6 +21,7 @@ from outlast.runtime.ends import Ends
 from outlast.runtime.limits import check_limits
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
+from outlast.runtime.thread_starts import notice_threads
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
 from outlast.stores.open import open_store
@@ -97,6 +98,7 @@ class App:
         self.writer = Writer(self._store, self.clock, self.notices)
         self.writer.start()
         if self._wants_worker:
+            notice_threads()
             self._worker = Worker(
                 store=self._store,
                 codec=self.codec,

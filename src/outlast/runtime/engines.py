@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,4 +39,4 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
 
 def _tell(worker: Worker, engine: Engine) -> None:
     """Let an engine look at itself soon. Called in whatever thread somebody touched its body from."""
-    worker.loop.call_soon_threadsafe(engine.turned)
+    worker.loop.call_soon_threadsafe(engine.turned, context=contextvars.Context())

@@ -17,9 +17,10 @@ from typing import Any, Generic, TypeVar, cast
 
 from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow
 from outlast.core.effects import InBody, InStep
-from outlast.core.errors import LostRun, WrongUse
+from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
 from outlast.core.identity import check_run_id, here
+from outlast.core.lost import refuse_lost
 from outlast.core.settings import Settings
 from outlast.runtime.clock import SystemClock
 
@@ -34,13 +35,18 @@ def _body(what: str) -> InBody:
     if isinstance(place, InBody):
         place.ops.check()
         return place
-    if place is None and getattr(asyncio._get_running_loop(), "_outlast_run_loop", False):
-        raise LostRun(
-            f"outlast.{what} was called in a context that has lost its run; do not replace the context in a "
-            "workflow body"
-        )
+    if place is None:
+        refuse_lost(f"outlast.{what}")
     where = "in a step" if isinstance(place, InStep) else "outside of any run"
     raise WrongUse(f"outlast.{what} belongs in a workflow, and was called {where}")
+
+
+def _in_body(what: str) -> InBody | None:
+    """Return the place in a workflow body; None where `what` is the plain one. Raises LostRun."""
+    place = here.get()
+    if place is None:
+        refuse_lost(f"outlast.{what}")
+    return _body(what) if isinstance(place, InBody) else None
 
 
 def _step(what: str) -> InStep:
@@ -56,16 +62,16 @@ def _step(what: str) -> InStep:
 
 def now() -> dt.datetime:
     """Return the time in UTC; in a workflow it is the time of the last recorded event, so replay sees the same."""
-    place = here.get()
-    seconds = _body("now()").ops.now() if isinstance(place, InBody) else _clock.wall()
+    place = _in_body("now()")
+    seconds = _clock.wall() if place is None else place.ops.now()
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
 def uuid4() -> _uuid.UUID:
     """Return a random UUID; in a workflow it is derived from the run, so replay gets the same."""
-    if not isinstance(here.get(), InBody):
+    place = _in_body("uuid4()")
+    if place is None:
         return _uuid.uuid4()
-    place = _body("uuid4()")
     digits = place.ops.draw(place.branch.draw("uuid4"))
     return _uuid.UUID(hex=digits, version=4)
 
@@ -86,9 +92,9 @@ class DurableRandom(_random.Random):
 
     def getrandbits(self, k: int, /) -> int:
         """Return an int of `k` random bits."""
-        if not isinstance(here.get(), InBody):
+        place = _in_body("random")
+        if place is None:
             return _system_random.getrandbits(k)
-        place = _body("random")
         bits, have = 0, 0
         while have < k:
             bits = (bits << 128) | int(place.ops.draw(place.branch.draw("random")), 16)

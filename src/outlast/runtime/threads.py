@@ -103,7 +103,7 @@ class ThreadBody:
 
     def _yield_turn(self) -> None:
         if not self._stopped:
-            self._call_soon(self.engine.turned)
+            self._call_soon(self.engine.turned, context=contextvars.Context())  # what comes of it is not the body's
 
     def block(self, future: asyncio.Future[Any]) -> Any:
         """Wait for a future of this run; a cancellation comes in here."""

@@ -1,0 +1,43 @@
+"""How code is found out that has lost its run: its context names none, and yet it belongs to a workflow body.
+
+Outside of any run a step is the plain function. Code of a body that is called in a fresh context, or in a thread, has
+no run in its context either, and must not be taken for it: what it does would not be recorded, and replay would do it
+again.
+"""
+
+from __future__ import annotations
+
+import threading
+from asyncio import events
+
+from outlast.core.effects import InBody
+from outlast.core.errors import LostRun
+from outlast.core.identity import here
+
+_MARK = "_outlast_run"
+
+
+def mark_if_started_by_a_body(thread: threading.Thread) -> None:
+    """Note in a thread that is about to start which run's body it comes from, if it comes from one."""
+    place = here.get()
+    if type(place) is InBody:
+        run = f"{place.ops.run_id} ({place.ops.workflow})"
+    else:
+        run = getattr(threading.current_thread(), _MARK, "")
+    if run:
+        setattr(thread, _MARK, run)
+
+
+def refuse_lost(what: str) -> None:
+    """Raise LostRun when the caller, whose context names no run, has lost one. `what` was called."""
+    if getattr(events._get_running_loop(), "_outlast_run_loop", False):
+        raise LostRun(
+            f"{what} was called in a context that has lost its run; do not run workflow code in a fresh "
+            "contextvars.Context"
+        )
+    run = getattr(threading.current_thread(), _MARK, "")
+    if run:
+        raise LostRun(
+            f"{what} was called in a thread that the body of run {run} started, where nothing of it would be "
+            "recorded; call it in the body itself, or do all the work of that thread in a step"
+        )
