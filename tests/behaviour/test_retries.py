@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import outlast
-from outlast import Retry, StepTimeout, step, workflow
+from outlast import DidNotHappen, Retry, StepTimeout, step, workflow
 from tests.behaviour.stage import Door, Ears, OpenApp, failure, reaches
 
 
@@ -108,6 +108,28 @@ async def test_waits_grow_from_one_attempt_to_the_next(open_app: OpenApp, ears: 
     async with open_app(on_event=ears) as app:
         await (await app.start(flow())).result()
     assert [n.data["retry_in"] for n in ears.heard("step.failed")] == [0.01, 0.02, 0.03, 0.03]
+
+
+async def test_runs_that_failed_together_do_not_come_back_together(open_app: OpenApp, ears: Ears) -> None:
+    @step(retry=Retry(attempts=2, initial=3600, max_delay=3600, jitter=1))
+    async def call() -> None:
+        raise Down
+
+    @step(effect="once", confirm=lambda key: DidNotHappen(), settle=0, retry=Retry(2, 3600, max_delay=3600, jitter=1))
+    async def pay() -> None:
+        raise TimeoutError
+
+    @workflow
+    async def flow(which: str) -> None:
+        await (pay() if which == "pay" else call())
+
+    async with open_app(on_event=ears) as app:
+        for which in ("call", "pay"):
+            for _ in range(10):
+                await app.start(flow(which))
+            last = await ears.hear("step.failed", 10, step=f"main/{which}#1")
+            waits = {notice.data["retry_in"] for notice in ears.heard("step.failed", step=last.data["step"])}
+            assert len(waits) == 10
 
 
 async def test_no_attempt_begins_after_the_time_that_is_allowed_for_all(open_app: OpenApp) -> None:

@@ -68,9 +68,10 @@ class Retry:
         return isinstance(error, on)
 
     def next_delay(self, attempt: int, key: str) -> float:
-        """Return the seconds to wait after this attempt (1 is the first) of the call `key` failed.
+        """Return the seconds to wait after this attempt (1 is the first) of a call failed.
 
-        The jitter is derived from the key, so that it is the same wherever the wait is computed.
+        The jitter is derived from `key`, which names the call and its run, so that it is the same wherever the wait is
+        computed, and another in each run.
         """
         try:
             delay = min(self.max_delay, self.initial * self.factor ** (attempt - 1))

@@ -228,7 +228,8 @@ class Doubt:
         execution, pending, intent, retry = self.execution, self.pending, self.intent, self.pending.call.settings.retry
         vain = 1 + sum(1 for attempt in pending.attempts if attempt.note == DID_NOT_HAPPEN)
         if vain < max(MAX_VAIN_ATTEMPTS, retry.attempts):
-            delay = 0.0 if self._error is None else retry.next_delay(intent.attempt, pending.key)
+            key = execution.row.incarnation + pending.key
+            delay = 0.0 if self._error is None else retry.next_delay(intent.attempt, key)
             self.steps.failed(pending, intent.attempt, intent.at, self._error, delay, DID_NOT_HAPPEN)
         elif self._error is not None:
             self.steps.outcome(pending, intent.attempt, intent.at, b"", None, self._error, note=DID_NOT_HAPPEN)

@@ -260,7 +260,7 @@ class Steps:
             return False
         if settings.retry.wants(error, pending.effect):
             made = attempt.number - _not_started(pending)
-            delay = settings.retry.next_delay(made, pending.key)
+            delay = settings.retry.next_delay(made, self._run.row.incarnation + pending.key)
             first = pending.attempts[0].started if pending.attempts else attempt.started
             if pending.withdrawn or not settings.retry.allows(made, self._worker.now() + delay, first):
                 return False
