@@ -9,6 +9,7 @@ from outlast.cli.plain import one_line
 from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
+from outlast.runtime.cuts import cause_of_end, effect_after, new_course_at, plan_fork, shown, why_not_resumable
 
 
 def open_intents(records: Sequence[Record]) -> list[Record]:
@@ -22,10 +23,10 @@ def open_intents(records: Sequence[Record]) -> list[Record]:
     return list(found.values())
 
 
-def advice_for(run: RunRow, records: Sequence[Record], url: str | None) -> list[str]:
-    """Return lines that say what to do: none for a run that needs nobody."""
+def advice_for(run: RunRow, records: Sequence[Record], url: str | None, children: Sequence[RunRow] = ()) -> list[str]:
+    """Return lines that say what to do, with commands that work as things stand: none for a run that needs nobody."""
     if run.status in (Status.FAILED, Status.CANCELLED):
-        return ["take it up again where it ended:", f"  {command_line(url, 'resume', run.id)}"]
+        return _for_ended(run, records, url, children)
     if run.status is not Status.STUCK:
         return []
     again = f"  {command_line(url, 'resume', run.id)}"
@@ -43,6 +44,52 @@ def advice_for(run: RunRow, records: Sequence[Record], url: str | None) -> list[
             return ["find what ends its workers (their logs, the kernel's: out of memory?), then:", again]
         case _:
             return ["let the worker import what the value is made of, or mend it, then:", again]
+
+
+def _for_ended(run: RunRow, records: Sequence[Record], url: str | None, children: Sequence[RunRow]) -> list[str]:
+    again = f"  {command_line(url, 'resume', run.id)}"
+    cause = cause_of_end(run, records)
+    if cause is not None and (effect := effect_after(cause, records)) is not None:
+        return _new_course(run, records, why_not_resumable(run, cause, effect), new_course_at(cause, effect), url)
+    if first := _children_first(cause, records, children):
+        looks = [f"  {command_line(url, 'show', child.id)}" for child in first]
+        whose = "its child" if len(first) == 1 else "its children"
+        return [f"take {whose} up again first, by what these say:", *looks, "then itself:", again]
+    if run.status is Status.FAILED and cause is None:
+        return [
+            "no failed step ended it: the workflow's own code raised the error, and would do so again.",
+            "Change the code, restart the workers, then take it up where it ended:",
+            again,
+        ]
+    return ["take it up again where it ended:", again]
+
+
+def _children_first(cause: Record | None, records: Sequence[Record], children: Sequence[RunRow]) -> list[RunRow]:
+    """Return the children by which a run would end the same way again.
+
+    That is the one that failed it, and those that were cancelled before it heard of their ends.
+    """
+    failed_by = cause.key if cause is not None else None
+    heard = {record.key for record in records if record.kind is Kind.CHILD}
+    return [
+        child
+        for child in children
+        if (child.status in (Status.FAILED, Status.CANCELLED) and child.parent_key == failed_by)
+        or (child.status is Status.CANCELLED and child.parent_key not in heard)
+    ]
+
+
+def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, url: str | None) -> list[str]:
+    words, also = ["fork", run.id, step], ""
+    if (again := plan_fork(run, records, step).again) is not None:
+        words.append("--repeat-once")
+        what = "starts child {}" if again.kind is Kind.START else "does `once` step {}"
+        also = f", if it is right that this {what.format(shown(again.key))} again"
+    return [
+        f"it cannot be resumed: {why}.",
+        f"Start a new run from before that{also}:",
+        f"  {command_line(url, *words)}",
+    ]
 
 
 def why_stuck(run: RunRow) -> str:

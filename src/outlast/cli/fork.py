@@ -23,9 +23,10 @@ def fork(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Start a new run with what a run had recorded before a step.
+    """Start a new run with what a run had recorded before a step, a timer or a child.
 
-    Prints the new run's id. The original is left alone.
+    Prints the new run's id. The original is left alone. What has no record
+    yet, such as a step under way, cannot be forked at.
 
     \b
     outlast fork order-55 main/plan#2

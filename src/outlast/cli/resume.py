@@ -11,9 +11,11 @@ def resume(run: RunId, url: Url = None, as_json: Json = False) -> None:
     """Take a failed, cancelled or stuck run up again.
 
     What is recorded stays and is not done again: only the end is dropped,
-    and the failed step that caused it, which is then tried anew. Where an
-    effect was recorded after that step it is refused; see `outlast fork`.
-    A run that is in doubt needs a decision instead; see `outlast resolve`.
+    and the failed step that caused it, which is then tried anew. Where the
+    workflow's own code raised the error, it comes again until that code is
+    changed. Where an effect was recorded after the failed step or the
+    cancellation it is refused; see `outlast fork`. A run that is in doubt
+    needs a decision instead; see `outlast resolve`.
 
     \b
     outlast resume order-55

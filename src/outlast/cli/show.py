@@ -63,7 +63,7 @@ def show(
     outlast show order-55 --json | jq '.steps[] | select(.state == "failed")'
     """
     seen = with_store(url, lambda app: asyncio.to_thread(_read, app, run))
-    advice = advice_for(seen.run, seen.loaded.records, url)
+    advice = advice_for(seen.run, seen.loaded.records, url, seen.children)
     if as_json:
         output.print_json(_json(seen, advice))
         return

@@ -307,7 +307,8 @@ class App:
         """Take a failed, cancelled or stuck run up again.
 
         Its end is dropped, and the failed step that caused it, which is tried anew; all else that is recorded stays.
-        Raises NotResumable (an effect was recorded after that step; the run is in doubt, or goes on), RunNotFound.
+        A failure that no step caused comes again, until the workflow's own code is changed. Raises NotResumable (an
+        effect was recorded after that step; the run is in doubt, or goes on), RunNotFound.
         """
         return await mending.resume(self, id)
 
@@ -328,10 +329,11 @@ class App:
         await mending.resolve(self, id, step, decision, attempt, by)
 
     async def fork(self, id: str, step: str, *, new_id: str | None = None, repeat_once: bool = False) -> Run[Any]:
-        """Start a new run from what a run had recorded before a step (identity or name). The original is left alone.
+        """Start a new run from what a run had recorded before a step, timer or child. The original is left alone.
 
-        Where the original went on to record a `once` step, that effect would happen again, so
-        `repeat_once=True` must say that this is wanted. Raises NotResumable, RunConflict, RunNotFound.
+        `step` is an identity (`main/charge#1`) or a name, which means the first of that name. Where the original
+        went on to record a `once` step, that effect would happen again, so `repeat_once=True` must say that this is
+        wanted. Raises NotResumable, RunConflict, RunNotFound.
         """
         return await mending.fork(self, id, step, new_id, repeat_once)
 

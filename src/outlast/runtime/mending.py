@@ -10,24 +10,21 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import (
-    DecodingError,
-    EncodingError,
-    InDoubt,
     NotResumable,
     RunConflict,
     StoreUnavailable,
     WrongUse,
 )
 from outlast.core.identity import check_run_id
-from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
+from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Reason, Status
+from outlast.runtime.cuts import cause_of_end, plan_fork, shown, stretches, what_to_drop
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.verbs import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started
 
 if TYPE_CHECKING:
-    from outlast.codec import Codec
     from outlast.runtime.app import App
 
 TRIES = 5
@@ -72,10 +69,10 @@ async def resume(app: App, id: str) -> Run[Any]:
         if run.status not in (Status.FAILED, Status.CANCELLED, Status.STUCK):
             raise NotResumable(f"run {id} is {run.status.value}; only failed, cancelled and stuck runs can be resumed")
         drop: tuple[int, ...] = ()
-        cause = None if run.status is Status.STUCK else _cause(run, loaded.records)
+        cause = None if run.status is Status.STUCK else cause_of_end(run, loaded.records)
         if cause is not None:
             await _check_child(app, run, cause)
-            drop = _what_to_drop(run, cause, loaded.records, app.codec)
+            drop = what_to_drop(run, cause, loaded.records, app.codec)
         last = loaded.records[-1].seq if loaded.records else 0
         answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop))
         if isinstance(answer, Done):
@@ -83,14 +80,6 @@ async def resume(app: App, id: str) -> Run[Any]:
             run.status = Status.PENDING
             return Run(app, run)
     raise NotResumable(f"run {id} changed each time it was to be resumed; look at it again: outlast show {id}")
-
-
-def _cause(run: RunRow, records: tuple[Record, ...]) -> Record | None:
-    """Return the event that ended the run, if there is one."""
-    if run.status is Status.CANCELLED:
-        return next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
-    outcomes = (r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD))
-    return next((r for r in outcomes if not r.ok and r.key == run.culprit), None)
 
 
 async def _check_child(app: App, run: RunRow, cause: Record) -> None:
@@ -104,40 +93,6 @@ async def _check_child(app: App, run: RunRow, cause: Record) -> None:
             f"run {run.id} failed through its child {child.id}, which is {child.status.value}; resume that one first, "
             f"then this one: outlast resume {child.id}; outlast resume {run.id}"
         )
-
-
-def _what_to_drop(run: RunRow, cause: Record, records: tuple[Record, ...], codec: Codec) -> tuple[int, ...]:
-    """Return the seqs of the end's cause, and of what only came of it.
-
-    Raises NotResumable where an effect came of it.
-    """
-    after = [r for r in records if r.seq > cause.seq and r.cause >= cause.seq]
-    effects = [
-        r
-        for r in after
-        if r.kind in (Kind.CHILD, Kind.START) or r.effect in (Effect.IDEMPOTENT.value, Effect.ONCE.value)
-    ]
-    if effects:
-        what = "cancelled" if run.status is Status.CANCELLED else f"failed at step {cause.key}"
-        raise NotResumable(
-            f"run {run.id} {what}, and went on to record {effects[0].kind.value} {effects[0].key} "
-            f"({effects[0].effect}) after that; resuming would "
-            "leave an effect that the new course knows nothing of. Start a new course instead: outlast fork "
-            f"{run.id} '{cause.key or effects[0].key}'"
-        )
-    dropped = {cause.seq, *(r.seq for r in after)}
-    before = [r for r in records if r.key == cause.key and r.seq < cause.seq]
-    if cause.effect == Effect.ONCE.value and _may_have_happened(cause, codec):
-        dropped |= {r.seq for r in before if r.kind is Kind.RESOLUTION}  # in doubt again: a person decides anew
-    else:
-        dropped |= {r.seq for r in before}  # it gets all its attempts anew
-    return tuple(sorted(dropped))
-
-
-def _may_have_happened(cause: Record, codec: Codec) -> bool:
-    """Tell whether a `once` step that failed may have had its effect: then resuming must not fire it again."""
-    error = codec.decode_error(cause.value or b"")
-    return isinstance(error, InDoubt | EncodingError | DecodingError)
 
 
 # -- resolve ----------------------------------------------------------------------------
@@ -204,23 +159,15 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
     """Copy what was recorded before the step into a new run."""
     loaded = await _load(app, id)
     run, records = loaded.run, loaded.records
-    first = next((r for r in records if r.key == step), None) or next((r for r in records if r.name == step), None)
-    if first is None:
-        raise NotResumable(f"run {id} has recorded no step {step!r}; `outlast show {id}` lists its steps")
-    outcome = next((r for r in records if r.key == first.key and r.kind in EVENTS), None)
-    cut = outcome.seq if outcome is not None else first.seq
-    cut = min([cut, *(r.seq for r in records if r.kind is Kind.CANCEL)])  # a fork is never cancelled from the start
-    kept = _before(records, cut)
-    left = [r for r in records if r.seq not in kept]
-    again = next((r for r in left if r.effect == Effect.ONCE.value or r.kind is Kind.START), None)
-    if again is not None and not repeat_once:
+    plan = plan_fork(run, records, step)
+    if plan.again is not None and not repeat_once:
         what = (
             "start child {}, whose `once` steps would happen again"
-            if again.kind is Kind.START
+            if plan.again.kind is Kind.START
             else "do step {} again, which has effect 'once'"
         )
         raise NotResumable(
-            f"a fork of run {id} at {first.key} would {what.format(again.key)}; the original has begun it. "
+            f"a fork of run {id} at {shown(plan.at)} would {what.format(plan.again.key)}; the original has begun it. "
             "Say that this is wanted: --repeat-once (in Python: repeat_once=True)"
         )
     row = RunRow(
@@ -234,32 +181,12 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
         options=run.options,
         version=app.version,
         python=run.python,
-        forks=_stretches(run, max(kept, default=0)),
+        forks=stretches(run, max(plan.keep, default=0)),
     )
-    answer = await app.ask(ForkRun(source=run.pk, keep=tuple(sorted(kept)), run=row))
+    answer = await app.ask(ForkRun(source=run.pk, keep=plan.keep, run=row))
     if isinstance(answer, Conflict):
         raise RunConflict(f"run {row.id!r} exists already, so nothing was forked; give the fork another id")
     if not isinstance(answer, Started):
         raise StoreUnavailable(f"run {id} could not be forked: {getattr(answer, 'why', answer)}")
     app._wake(Done(woke=(answer.run.pk,)))
     return Run(app, answer.run)
-
-
-def _stretches(run: RunRow, upto: int) -> tuple[Fork, ...]:
-    """Say which incarnation each stretch of a journal copied up to `upto` comes from; own forks come first."""
-    stretches = [Fork(upto=min(f.upto, upto), incarnation=f.incarnation, began=f.began) for f in run.forks]
-    if not stretches or stretches[-1].upto < upto:
-        stretches.append(Fork(upto=upto, incarnation=run.incarnation, began=run.began))
-    return tuple(stretches)
-
-
-def _before(records: tuple[Record, ...], cut: int) -> set[int]:
-    """Return the seqs below `cut` of events, patches, and the notes that belong to kept outcomes."""
-    events = [r for r in records if r.seq < cut and (r.kind in EVENTS or r.kind in (Kind.PATCH, Kind.LATE))]
-    done = {r.key for r in events}
-    notes = [
-        r
-        for r in records
-        if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION, Kind.START) and r.key in done
-    ]
-    return {r.seq for r in (*events, *notes)}

@@ -1,0 +1,155 @@
+"""What of a journal stays when its run is resumed or forked, and what stands against either.
+
+Nothing here asks a store: `mending` acts on what is found here, and `outlast show` says it beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outlast.core.errors import DecodingError, EncodingError, InDoubt, NotResumable
+from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
+from outlast.core.transitions import Status
+
+if TYPE_CHECKING:
+    from outlast.codec import Codec
+
+EFFECTS = (Effect.IDEMPOTENT.value, Effect.ONCE.value)
+NO_PLACES = frozenset({Kind.CANCEL, Kind.PATCH})  # what no fork can begin at
+MOST_LISTED = 8
+
+
+def shown(key: str) -> str:
+    """Return an identity as people see it: timers are `main/timer#1` to them."""
+    branch, slash, name = key.rpartition("/")
+    return f"{branch}{slash}{name.removeprefix('!')}"
+
+
+# -- resume -------------------------------------------------------------------------------
+
+
+def cause_of_end(run: RunRow, records: Sequence[Record]) -> Record | None:
+    """Return the event that ended a run, if one did: the cancellation, or the outcome of the step that failed it."""
+    if run.status is Status.CANCELLED:
+        return next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
+    outcomes = (r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD))
+    return next((r for r in outcomes if not r.ok and r.key == run.culprit), None)
+
+
+def _what_came_of(cause: Record, records: Sequence[Record]) -> list[Record]:
+    return [r for r in records if r.seq > cause.seq and r.cause >= cause.seq]
+
+
+def effect_after(cause: Record, records: Sequence[Record]) -> Record | None:
+    """Return the first effect that only came of a run's end: where there is one, the run cannot be resumed."""
+    after = _what_came_of(cause, records)
+    return next((r for r in after if r.kind in (Kind.CHILD, Kind.START) or r.effect in EFFECTS), None)
+
+
+def why_not_resumable(run: RunRow, cause: Record, effect: Record) -> str:
+    """Say in plain words which effect stands against resuming."""
+    if run.status is Status.CANCELLED:
+        end, cleanup = "was cancelled", "cleanup "
+    else:
+        end, cleanup = f"failed at {_noun(cause)} {shown(cause.key)}", ""
+    did = "was started" if effect.kind in (Kind.CHILD, Kind.START) else "was recorded"
+    return f"run {run.id} {end}, and {cleanup}{_noun(effect)} {shown(effect.key)} {did} after that"
+
+
+def _noun(record: Record) -> str:
+    return "child" if record.kind in (Kind.CHILD, Kind.START) else "step"
+
+
+def new_course_at(cause: Record, effect: Record) -> str:
+    """Return the step from which a run that cannot be resumed can be forked."""
+    return cause.key or effect.key
+
+
+def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record], codec: Codec) -> tuple[int, ...]:
+    """Return the seqs of the end's cause, and of what only came of it. Raises NotResumable where an effect did."""
+    effect = effect_after(cause, records)
+    if effect is not None:
+        raise NotResumable(
+            f"{why_not_resumable(run, cause, effect)}; resuming would leave an effect that the new course knows "
+            f"nothing of. Start a new course instead: outlast fork {run.id} '{new_course_at(cause, effect)}'"
+        )
+    dropped = {cause.seq, *(r.seq for r in _what_came_of(cause, records))}
+    before = [r for r in records if r.key == cause.key and r.seq < cause.seq]
+    if cause.effect == Effect.ONCE.value and _may_have_happened(cause, codec):
+        dropped |= {r.seq for r in before if r.kind is Kind.RESOLUTION}  # in doubt again: a person decides anew
+    else:
+        dropped |= {r.seq for r in before}  # it gets all its attempts anew
+    return tuple(sorted(dropped))
+
+
+def _may_have_happened(cause: Record, codec: Codec) -> bool:
+    """Tell whether a `once` step that failed may have had its effect: then resuming must not fire it again."""
+    error = codec.decode_error(cause.value or b"")
+    return isinstance(error, InDoubt | EncodingError | DecodingError)
+
+
+# -- fork ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPlan:
+    """A fork at a step: what it keeps, and the first `once` step or child that the original began and it would redo."""
+
+    at: str
+    keep: tuple[int, ...]
+    again: Record | None
+
+
+def plan_fork(run: RunRow, records: Sequence[Record], step: str) -> ForkPlan:
+    """Find what a fork at a step keeps. Raises NotResumable that says what a run can be forked at."""
+    first = _place(records, step)
+    if first is None:
+        raise NotResumable(f"run {run.id} has recorded no step {step!r}{_places(records)}")
+    outcome = next((r for r in records if r.key == first.key and r.kind in EVENTS), None)
+    cut = outcome.seq if outcome is not None else first.seq
+    cut = min([cut, *(r.seq for r in records if r.kind is Kind.CANCEL)])  # a fork is never cancelled from the start
+    kept = _before(records, cut)
+    left = [r for r in records if r.seq not in kept]
+    again = next((r for r in left if r.effect == Effect.ONCE.value or r.kind is Kind.START), None)
+    return ForkPlan(first.key, tuple(sorted(kept)), again)
+
+
+def _place(records: Sequence[Record], step: str) -> Record | None:
+    """Return the first record of a step: by its identity, as `outlast show` has it, or by its bare name."""
+    places = [r for r in records if r.kind not in NO_PLACES]
+    return (
+        next((r for r in places if r.key == step), None)
+        or next((r for r in places if shown(r.key) == step), None)
+        or next((r for r in places if r.name == step), None)
+    )
+
+
+def _places(records: Sequence[Record]) -> str:
+    """Say what a run can be forked at."""
+    found = list(dict.fromkeys(shown(r.key) for r in records if r.kind not in NO_PLACES))
+    if not found:
+        return ": it has no record that a fork could keep or leave; start a run anew"
+    more = f" and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
+    return f"; it can be forked at what it has recorded: {', '.join(found[:MOST_LISTED])}{more}"
+
+
+def stretches(run: RunRow, upto: int) -> tuple[Fork, ...]:
+    """Say which incarnation each stretch of a journal copied up to `upto` comes from; own forks come first."""
+    found = [Fork(upto=min(f.upto, upto), incarnation=f.incarnation, began=f.began) for f in run.forks]
+    if not found or found[-1].upto < upto:
+        found.append(Fork(upto=upto, incarnation=run.incarnation, began=run.began))
+    return tuple(found)
+
+
+def _before(records: Sequence[Record], cut: int) -> set[int]:
+    """Return the seqs below `cut` of events, patches, and the notes that belong to kept outcomes."""
+    events = [r for r in records if r.seq < cut and (r.kind in EVENTS or r.kind in (Kind.PATCH, Kind.LATE))]
+    done = {r.key for r in events}
+    notes = [
+        r
+        for r in records
+        if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION, Kind.START) and r.key in done
+    ]
+    return {r.seq for r in (*events, *notes)}
