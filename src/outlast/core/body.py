@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from outlast.core.closing import aclose
+from outlast.core.closing import aclose, suspended
 from outlast.core.errors import StepError
 from outlast.core.identity import Branch
 from outlast.core.transitions import Status
@@ -57,6 +57,10 @@ class Body(Protocol):
         """Tell whether the caller is the body's code."""
         ...
 
+    def refuse(self) -> NoReturn:
+        """Raise Suspended, since the run was stopped. Code that nothing ends is kept from going round for ever."""
+        ...
+
 
 class AsyncBody:
     """An `async def` body on the run's own loop."""
@@ -91,6 +95,9 @@ class AsyncBody:
 
     def is_here(self) -> bool:
         return asyncio._get_running_loop() is self.engine.loop
+
+    def refuse(self) -> NoReturn:
+        raise suspended(self.engine.run_id)
 
     def cancel(self) -> None:
         for task in list(self.engine.loop.unfinished()) if self._main.done() else [self._main]:

@@ -11,6 +11,11 @@ from outlast.core.errors import Suspended
 MOST_WAITS = 100
 
 
+def suspended(run_id: str) -> Suspended:
+    """Return what an operation of a stopped run raises."""
+    return Suspended(f"run {run_id} was stopped here; whatever it starts now has no effect")
+
+
 async def aclose(generator: Any) -> None:
     """Close an async generator, as a coroutine that can be a task."""
     await generator.aclose()

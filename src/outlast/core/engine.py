@@ -40,7 +40,7 @@ from outlast.core.culprits import Culprits
 from outlast.core.definitions import Call
 from outlast.core.divergence import describe, differs, goes_on, short
 from outlast.core.effects import InBody
-from outlast.core.errors import DecodingError, Diverged, EncodingError, LostRun, OutlastError, Spinning, Suspended
+from outlast.core.errors import DecodingError, Diverged, EncodingError, LostRun, OutlastError, Spinning
 from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending, carried
@@ -337,7 +337,7 @@ class Engine:
 
     def check(self) -> None:
         if self.closed:
-            raise Suspended(f"run {self.run_id} was stopped here; whatever it starts now has no effect")
+            self.body.refuse()
         place = here.get()
         if not (type(place) is InBody and place.ops is self and self.body.is_here()):
             raise LostRun(

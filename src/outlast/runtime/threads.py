@@ -11,15 +11,20 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from outlast.core.body import Outcome
+from outlast.core.closing import suspended
 from outlast.core.effects import InBody
 from outlast.core.engine import Engine
-from outlast.core.errors import StepError, Suspended
+from outlast.core.errors import StepError
 from outlast.core.identity import Branch, here
 from outlast.core.pending import CallFuture
 from outlast.core.transitions import Status
+from outlast.runtime.notices import log
+
+MOST_REFUSALS = 1_000
+"""So often a stopped body may catch that it was stopped, and go on; then its thread rests until the process ends."""
 
 
 class ThreadBody:
@@ -33,6 +38,7 @@ class ThreadBody:
         self._waits_for: asyncio.Future[Any] | None = None
         self._cancelling = False
         self._stopped = False
+        self._refused = 0
         self._result: tuple[Any, BaseException | None] | None = None
         self._leaving = False
         self._thread: threading.Thread | None = None
@@ -83,6 +89,26 @@ class ThreadBody:
     def is_here(self) -> bool:
         return threading.current_thread() is self._thread
 
+    def refuse(self) -> NoReturn:
+        if self.is_here():
+            self._refused += 1
+            if self._refused > MOST_REFUSALS:
+                self._rest()
+        raise suspended(self.engine.run_id)
+
+    def _rest(self) -> NoReturn:
+        """Stand still for good, which holds up neither the App nor the process: the thread is a daemon."""
+        assert self._thread is not None
+        log.warning(
+            "run %s was stopped here, and its body catches all that would end it and goes on, without effect; "
+            "its thread now rests until the process ends. Let `except` clauses of workflow %s pass BaseException on",
+            self.engine.run_id,
+            self.engine.workflow,
+        )
+        self._thread.name = f"stopped {self._thread.name}"  # for those who look at the threads of a process
+        while True:
+            threading.Event().wait()
+
     def cancel(self) -> None:
         """The thread sees a cancellation where it waits, once."""
         self._cancelling = True
@@ -122,7 +148,7 @@ class ThreadBody:
             self._resume.acquire()
             self._waits_for = None
             if self._stopped:
-                raise Suspended(f"run {self.engine.run_id} was stopped here; whatever it starts now has no effect")
+                raise suspended(self.engine.run_id)
         if isinstance(future, CallFuture) and future.deferred:
             future.deferred = False
             raise asyncio.CancelledError
