@@ -26,7 +26,7 @@ from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
-from outlast.core.lost import refuse_lost
+from outlast.core.lost import is_thread_of_body, refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.operations import check_child, detach
@@ -63,7 +63,7 @@ class _Loop:
         if os.getpid() != self._pid:
             coro.close()
             raise WrongUse("this App was opened by the parent process; open a new App in the forked child")
-        if isinstance(here.get(), InBody):
+        if isinstance(here.get(), InBody) or is_thread_of_body():
             coro.close()
             raise WrongUse(
                 "outlast.sync blocks, so it cannot be used in a workflow body; call the workflow or step instead"

@@ -129,6 +129,41 @@ async def test_what_belongs_in_the_body_is_refused_in_its_threads_and_names_the_
     assert executed == []
 
 
+async def test_what_belongs_in_a_sync_body_is_refused_in_a_context_that_is_not_its_own(open_app: OpenApp) -> None:
+    found: dict[str, BaseException | None] = {}
+    uses = USES | {
+        "result of an async step": lambda: think("x").result(),
+        "result of a workflow": lambda: child().result(),
+    }
+
+    @workflow
+    def flow() -> int:
+        for name, act in uses.items():
+            found[name] = contextvars.Context().run(error_of, act)
+            found[f"{name}, in a thread"] = contextvars.Context().run(in_a_thread, act)
+        return add(1, 2)
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        assert await run.result() == 3
+        assert [s.id for s in await run.steps()] == ["main/add#1"]
+    assert {name for name, error in found.items() if type(error) is not LostRun} == set()
+    assert executed == [(1, 2)]
+
+
+async def test_a_sync_app_is_refused_in_a_sync_body_in_whatever_context(url: str, open_app: OpenApp) -> None:
+    @workflow
+    def flow() -> str:
+        def use() -> None:
+            with outlast.sync.App(url, worker=False) as app:
+                app.start(child())
+
+        return str(contextvars.Context().run(error_of, use))
+
+    async with open_app() as app:
+        assert "it cannot be used in a workflow body" in await (await app.start(flow())).result()
+
+
 async def test_a_thread_whose_error_nobody_catches_fails_the_body_that_waits_for_it(open_app: OpenApp) -> None:
     @workflow
     async def flow() -> list[int]:

@@ -213,6 +213,8 @@ class Call(Coroutine[Any, Any, R_co]):
     def result(self) -> R_co:
         """In a sync workflow: wait for the call's outcome and return it, or raise its error."""
         self.used = True  # it was not forgotten, even where it is refused
+        if self.place is None:
+            refuse_lost(f"{self.definition.noun} {self.definition.name}")
         if type(self.place) is not InBody or not self.place.ops.blocking:
             raise WrongUse(
                 f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await "

@@ -14,7 +14,18 @@ from outlast.core.effects import InBody
 from outlast.core.errors import LostRun
 from outlast.core.identity import here
 
-_MARK = "_outlast_run"
+_STARTED_BY = "_outlast_run"  # attribute of a thread that a body started: the run
+_BODY_OF = "_outlast_body"  # attribute of the thread that a body runs in: the run
+
+
+def mark_as_body(thread: threading.Thread, run_id: str, workflow: str) -> None:
+    """Note in a thread that it runs a body and nothing else."""
+    setattr(thread, _BODY_OF, f"{run_id} ({workflow})")
+
+
+def is_thread_of_body() -> bool:
+    """Tell whether this thread runs a body and nothing else."""
+    return hasattr(threading.current_thread(), _BODY_OF)
 
 
 def mark_if_started_by_a_body(thread: threading.Thread) -> None:
@@ -23,19 +34,21 @@ def mark_if_started_by_a_body(thread: threading.Thread) -> None:
     if type(place) is InBody:
         run = f"{place.ops.run_id} ({place.ops.workflow})"
     else:
-        run = getattr(threading.current_thread(), _MARK, "")
+        starter = threading.current_thread()
+        run = getattr(starter, _BODY_OF, "") or getattr(starter, _STARTED_BY, "")
     if run:
-        setattr(thread, _MARK, run)
+        setattr(thread, _STARTED_BY, run)
 
 
 def refuse_lost(what: str) -> None:
     """Raise LostRun when the caller, whose context names no run, has lost one. `what` was called."""
-    if getattr(events._get_running_loop(), "_outlast_run_loop", False):
+    thread = threading.current_thread()
+    if getattr(events._get_running_loop(), "_outlast_run_loop", False) or hasattr(thread, _BODY_OF):
         raise LostRun(
             f"{what} was called in a context that has lost its run; do not run workflow code in a fresh "
             "contextvars.Context"
         )
-    run = getattr(threading.current_thread(), _MARK, "")
+    run = getattr(thread, _STARTED_BY, "")
     if run:
         raise LostRun(
             f"{what} was called in a thread that the body of run {run} started, where nothing of it would be "

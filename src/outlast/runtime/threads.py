@@ -19,6 +19,7 @@ from outlast.core.effects import InBody
 from outlast.core.engine import Engine
 from outlast.core.errors import StepError
 from outlast.core.identity import Branch, here
+from outlast.core.lost import mark_as_body
 from outlast.core.pending import CallFuture
 from outlast.core.transitions import Status
 from outlast.runtime.notices import log
@@ -49,6 +50,7 @@ class ThreadBody:
         context.run(here.set, InBody(engine, Branch("main")))
         self._context = context
         self._thread = threading.Thread(target=context.run, args=(self._main,), name=self._name, daemon=True)
+        mark_as_body(self._thread, engine.run_id, engine.workflow)
         # The loop's own callbacks (timers completing a future) run in the body's context, too.
 
     def turn(self) -> bool:
