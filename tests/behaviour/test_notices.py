@@ -141,6 +141,17 @@ async def test_what_a_person_should_see_is_logged(open_app: OpenApp, caplog: pyt
     assert "run.claimed" not in levels
 
 
+@pytest.mark.parametrize(("runs", "level"), [(0, logging.INFO), (2, logging.WARNING)])
+def test_a_takeover_is_a_warning_only_where_there_was_something_to_take_over(
+    runs: int, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "outlast")
+    tell = notices_module.Notices()
+    tell("worker.took_over", worker="w2", dead="w1", evidence="gone", runs=runs, stuck=0)
+    (record,) = [r for r in caplog.records if "worker.took_over" in r.getMessage()]
+    assert record.levelno == level
+
+
 async def test_an_error_that_asyncio_would_only_log_is_told(open_app: OpenApp, ears: Ears) -> None:
     @workflow
     async def forgetful() -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast.cli.wording import counted, iso_time, lasted, visible_lines
-from outlast.runtime.notices import Notice
+from outlast.runtime.notices import Notice, took_nothing
 
 _log = logging.getLogger("outlast.events")
 
@@ -36,6 +36,8 @@ def _step_ended(data: Data) -> str:
 
 
 def _took_over(data: Data) -> str:
+    if took_nothing("worker.took_over", data):
+        return f"worker {data['dead']} has ended ({data['evidence']}); it held no runs"
     stuck = f", {data['stuck']} stuck" if data["stuck"] else ""
     return f"took over {counted(data['runs'], 'run')} of worker {data['dead']} ({data['evidence']}){stuck}"
 
@@ -99,6 +101,8 @@ class Talker:
     def __call__(self, notice: Notice) -> None:
         """Say a notice."""
         level, sentence = SENTENCES.get(notice.name, (logging.INFO, None))
+        if took_nothing(notice.name, notice.data):
+            level = logging.INFO
         if not _log.isEnabledFor(level):
             return
         try:

@@ -88,7 +88,7 @@ class Notices:
 
     def __call__(self, name: str, **data: Any) -> None:
         """Tell all listeners."""
-        if self.quiet and not log.isEnabledFor(_LEVELS.get(name, logging.DEBUG)):
+        if self.quiet and not log.isEnabledFor(_level(name, data)):
             return
         notice = Notice(name, data)
         for listener in self._listeners:
@@ -100,4 +100,13 @@ class Notices:
 
 def log_notice(notice: Notice) -> None:
     """Write a notice to the logger `outlast`."""
-    log.log(_LEVELS.get(notice.name, logging.DEBUG), "%s", notice)
+    log.log(_level(notice.name, notice.data), "%s", notice)
+
+
+def took_nothing(name: str, data: dict[str, Any]) -> bool:
+    """Tell whether a notice is that of a worker which ended without runs: no reason to warn anybody."""
+    return name == "worker.took_over" and not data["runs"] and not data["stuck"]
+
+
+def _level(name: str, data: dict[str, Any]) -> int:
+    return logging.INFO if took_nothing(name, data) else _LEVELS.get(name, logging.DEBUG)
