@@ -105,9 +105,19 @@ def test_another_worker_goes_on_when_one_is_killed(command: Outlast) -> None:
         with command.process("worker", "agent.py") as second:
             second.wait_for("ready")
             first.signal(signal.SIGKILL)
-            second.wait_for("took over 1 run of worker")
+            assert " WARNING took over 1 run of worker" in second.wait_for("took over")
             (command.folder / "go").touch()
             second.wait_for("run r (slow) succeeded")
+
+
+def test_a_worker_that_ends_without_runs_is_no_reason_to_warn(command: Outlast) -> None:
+    with command.process("worker", "agent.py") as first, command.process("worker", "agent.py") as second:
+        first.wait_for("ready")
+        second.wait_for("ready")
+        first.signal(signal.SIGKILL)
+        line = second.wait_for("it held no runs")
+    assert "WARNING" not in line
+    assert f"-{first.pid}-" in line
 
 
 def test_the_log_as_json_is_a_line_for_each_event(command: Outlast) -> None:
@@ -238,10 +248,18 @@ def test_a_missing_dependency_of_the_code_is_shown_as_such(command: Outlast) -> 
         ("nothing", "there is no module 'nothing'"),
         ("agent.nothing", "there is no module 'agent.nothing'"),
         ("two words.py", "there is no file"),
+        ("marked.txt", "there is no file marked.txt"),
+        ("letter.txt", "letter.txt is no Python file"),
+        ("./letter.txt", "./letter.txt is no Python file"),
+        ("letter", "there is no module 'letter'"),
+        ("marked.deep.txt", "there is no file marked.deep.txt"),
     ],
 )
-def test_code_that_is_not_there_is_named(command: Outlast, code: str, says: str) -> None:
+def test_code_that_is_not_there_is_named_and_nothing_else_is_executed(command: Outlast, code: str, says: str) -> None:
+    command.write("marked.py", "from pathlib import Path\nPath('executed').touch()\n")
+    command.write("letter.txt", "to a friend\n")
     assert says in refused(command, code)
+    assert not (command.folder / "executed").exists()
 
 
 def test_a_name_without_py_for_a_file_is_understood_from_the_folder(command: Outlast) -> None:

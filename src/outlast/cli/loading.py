@@ -7,6 +7,8 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +35,10 @@ def load(name: str) -> ModuleType:
     """Import a file (`agent.py`, as module `agent`) or a module (`shop.agent`). Raises WrongUse that shows why not."""
     if name.endswith(".py") or os.sep in name:
         return _load_file(name)
+    if Path(name).is_file():
+        raise WrongUse(f"{name} is no Python file: give one whose name ends with .py, or a module (shop.agent)")
     _put_first(os.getcwd())  # noqa: PTH109 - as `python -m` does
+    _check_packages(name)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -45,10 +50,25 @@ def load(name: str) -> ModuleType:
         raise _told(name, error) from error
 
 
+def _check_packages(name: str) -> None:
+    """Refuse a dotted name within what is no package: to import it would execute that (`bank.txt` means `bank.py`)."""
+    path: Sequence[str] | None = None
+    parts = name.split(".")
+    for at, part in enumerate(parts[:-1], 1):
+        found = PathFinder.find_spec(".".join(parts[:at]), path)
+        if found is None or not part:
+            return  # the import says so, or knows more than paths do
+        path = found.submodule_search_locations
+        if path is None:
+            raise WrongUse(f"there is no file {name}, and there is no module {name!r}: {found.origin} is no package")
+
+
 def _load_file(name: str) -> ModuleType:
     path = Path(name)
     if not path.is_file():
         raise WrongUse(f"there is no file {name}")
+    if path.suffix != ".py":
+        raise WrongUse(f"{name} is no Python file: give one whose name ends with .py")
     stem = path.stem
     if not stem.isidentifier():
         raise WrongUse(f"{name} cannot be imported: {stem!r} is no name for a module; rename the file")
