@@ -78,6 +78,10 @@ class Branch:
         """Return the number of the next call or task made in this branch, by which they hash."""
         return self._number("!")
 
+    def current(self) -> Branch:
+        """Return the branch that this one is for the code that asks."""
+        return self
+
     def _named(self, prefix: str, key: str) -> str:
         name = f"{prefix}[{_spelled(key)}]"
         n = self._number(name)

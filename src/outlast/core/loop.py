@@ -302,7 +302,7 @@ class RunLoop(asyncio.AbstractEventLoop):
             context.run(here.set, place)
             default_name, ordinal = coro.key or repr(coro), coro.ordinal
         else:
-            branch = place.branch
+            branch = place.branch.current()
             spawner = spawner_of(sys._getframe(1))
             if spawner == "as_completed":
                 coro.close()

@@ -10,11 +10,13 @@ import asyncio
 import datetime as dt
 import logging
 import random as _random
+import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
+from outlast.core import scopes
 from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import WrongUse
@@ -119,14 +121,22 @@ def scope(key: str) -> Iterator[None]:
     """Name a branch: the calls made inside are numbered in it, whatever surrounds it.
 
     Use it where the number of calls before may change (a loop over a collection that grows):
-    `with outlast.scope(order.id): ...`. Raises WrongUse outside of a workflow.
+    `with outlast.scope(order.id): ...`. In a generator it holds for the generator's own code and not for who iterates
+    it. Raises WrongUse outside of a workflow, and when it is left by another task than the one that entered it.
     """
-    place = _body(f"scope({key!r})")
-    token = here.set(InBody(place.ops, place.branch.scope(str(key))))
+    before = _body(f"scope({key!r})")
+    mine = scopes.enter(before, str(key), sys._getframe(1))
     try:
         yield
-    finally:
-        here.reset(token)
+    except BaseException:
+        scopes.leave(mine, before)
+        raise
+    if not scopes.leave(mine, before):
+        raise WrongUse(
+            f"outlast.scope({key!r}) was entered by one task and left by another, so what was called in between had no "
+            "scope; let one task iterate over a generator that yields inside of a scope, or leave the scope before "
+            "each yield"
+        )
 
 
 def patched(key: str) -> bool:
