@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from outlast.core.effects import InStep
+from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import Effect
-from outlast.runtime.attempts import Attempt
+from outlast.runtime.attempts import Attempt, _turn
 from outlast.runtime.claims import Claims
 from outlast.runtime.doubt import Doubt
 from outlast.runtime.steps import Steps
@@ -111,12 +113,10 @@ def a_no_is_believed_at_once() -> AbstractContextManager[Any]:
 def other_keys_for_other_attempts() -> AbstractContextManager[Any]:
     """Each attempt of a step has an idempotency key of its own."""
 
-    def derive(incarnation: str, *parts: str) -> str:
-        derive.count += 1  # type: ignore[attr-defined]
-        return f"{incarnation[:16]}{derive.count:016x}"  # type: ignore[attr-defined]
+    def key(place: InStep) -> str:
+        return derive(place.incarnation, "step", place.step_id, str(place.attempt), str(place.fence))
 
-    derive.count = 0  # type: ignore[attr-defined]
-    return mock.patch("outlast.runtime.steps.derive", derive)
+    return mock.patch.object(InStep, "idempotency_key", property(key))
 
 
 def only_the_starter_begins_its_run() -> AbstractContextManager[Any]:
@@ -135,7 +135,13 @@ def claims_have_no_key() -> AbstractContextManager[Any]:
 
 def cancelled_attempts_are_forgotten() -> AbstractContextManager[Any]:
     """An attempt that is cancelled before its first turn is never reported."""
-    return mock.patch.object(Attempt, "_task_done")
+    real = Attempt._run
+
+    async def run(attempt: Attempt) -> None:
+        await _turn()  # where nothing catches what is thrown in
+        await real(attempt)
+
+    return mock.patch.object(Attempt, "_run", run)
 
 
 def retries_while_parking() -> AbstractContextManager[Any]:

@@ -166,14 +166,14 @@ def test_identities_numbered_by_start_are_caught(monkeypatch: pytest.MonkeyPatch
     sound = [seed for seed in range(100) if _replays_under_the_other_wait_for(seed)]
     assert len(sound) > 90
     started: dict[int, int] = {}
-    start = Call.start
+    issue = Engine.issue
 
-    def numbered(self: Call[Any]) -> Any:
-        started[id(self.place.ops)] = n = started.get(id(self.place.ops), 0) + 1
-        self.key = f"main/{self.definition.name}#{n}"
-        return start(self)
+    def numbered(self: Engine, call: Call[Any]) -> Any:
+        started[id(self)] = n = started.get(id(self), 0) + 1
+        call.key = f"main/{call.definition.name}#{n}"
+        return issue(self, call)
 
-    monkeypatch.setattr(Call, "start", numbered)
+    monkeypatch.setattr(Engine, "issue", numbered)
     assert not all(_replays_under_the_other_wait_for(seed) for seed in sound)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -94,7 +93,7 @@ class AsyncBody:
         return self._spins
 
     def is_here(self) -> bool:
-        return asyncio._get_running_loop() is self.engine.loop
+        return self.engine.loop.is_here()
 
     def refuse(self) -> NoReturn:
         raise suspended(self.engine.run_id)

@@ -31,6 +31,7 @@ class Step(Definition[P, R]):
     """A function whose result is journaled. Made by `@step`; `fn` is the plain function."""
 
     noun = "step"
+    is_step = True
 
     def __init__(self, fn: Callable[P, Any], name: str | None, settings: Settings) -> None:
         super().__init__(fn, name)
@@ -180,7 +181,7 @@ class Call(Coroutine[Any, Any, R_co]):
     @property
     def is_step(self) -> bool:
         """Whether this is a call of a step, not of a workflow."""
-        return isinstance(self.definition, Step)
+        return self.definition.is_step
 
     def __hash__(self) -> int:
         return self.ordinal
@@ -199,9 +200,12 @@ class Call(Coroutine[Any, Any, R_co]):
             return self._plain(place).__await__()
         if place.ops.closed:
             return _wait_for_nothing(place.ops)
-        place.ops.check()
-        future = self.future if self.future is not None else self.start()
-        self.future = None
+        future = self.future
+        if future is None:
+            future = place.ops.issue(self)
+        else:
+            place.ops.check()
+            self.future = None
         return future.__await__()
 
     def start(self) -> asyncio.Future[Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
-from outlast.core.identity import Branch
+from outlast.core.identity import Branch, derive
 
 if TYPE_CHECKING:
     from outlast.core.definitions import Call
@@ -89,7 +89,7 @@ class InStep(Place):
         "beat",
         "fence",
         "given_up",
-        "idempotency_key",
+        "incarnation",
         "run_id",
         "step_id",
         "step_name",
@@ -97,15 +97,20 @@ class InStep(Place):
     )
 
     def __init__(
-        self, run_id: str, workflow: str, step_id: str, step_name: str, attempt: int, idempotency_key: str, fence: int
+        self, run_id: str, workflow: str, step_id: str, step_name: str, attempt: int, incarnation: str, fence: int
     ) -> None:
         self.run_id = run_id
         self.workflow = workflow
         self.step_id = step_id
         self.step_name = step_name
         self.attempt = attempt
-        self.idempotency_key = idempotency_key
+        self.incarnation = incarnation
         self.fence = fence
         self.annotations: dict[str, Any] = {}
         self.beat: float | None = None
         self.given_up = False  # set by the loop, read in the step's thread
+
+    @property
+    def idempotency_key(self) -> str:
+        """What tells this step of this incarnation of the run from all others, the same in each of its attempts."""
+        return derive(self.incarnation, "step", self.step_id)

@@ -21,6 +21,7 @@ class Definition(Generic[P, R]):
     """What steps and workflows have in common: a function with a name, and the face of that function."""
 
     noun = "definition"
+    is_step = False
     has_self = False
     """Whether it is bound to an object, which only this process has."""
 

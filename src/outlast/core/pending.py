@@ -125,4 +125,4 @@ _PLAIN = frozenset({str, int, float, bool, bytes, NoneType})
 
 def _is_plain(call: Call[Any]) -> bool:
     """Whether nothing in the arguments can change."""
-    return all(type(arg) in _PLAIN for arg in call.args) and all(type(arg) in _PLAIN for arg in call.kwargs.values())
+    return _PLAIN.issuperset(map(type, call.args)) and _PLAIN.issuperset(map(type, call.kwargs.values()))

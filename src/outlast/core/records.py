@@ -9,7 +9,8 @@ the events: they say what became of an attempt, and the body never sees them.
 Values are bytes that a codec made; nothing here knows what is in them. All
 times are seconds since the epoch by the store's clock unless a name says
 otherwise. This module is the whole vocabulary between core, stores and
-runtime.
+runtime. Rows hold nothing that could lead back to them, so the garbage
+collector need not look at them (`gc=False`): there are very many.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Kind(StrEnum):
 EVENTS = frozenset({Kind.STEP, Kind.TIMER, Kind.CHILD, Kind.MESSAGE, Kind.CANCEL})
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One entry of a journal.
 
     `key` is the identity of what it speaks of (`branch/name#n`). `args` are
@@ -77,7 +78,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""  # decision of a resolution, reason of an attempt, annotations: short text or JSON
 
 
-class Fork(msgspec.Struct, frozen=True):
+class Fork(msgspec.Struct, frozen=True, gc=False):
     """A stretch of a journal, up to and with `upto`, that was copied from a run with `incarnation`.
 
     `began` is the time of that run's first drain. Only a fork's first stretch needs it.
@@ -88,7 +89,7 @@ class Fork(msgspec.Struct, frozen=True):
     began: float = 0.0
 
 
-class RunRow(msgspec.Struct, kw_only=True):
+class RunRow(msgspec.Struct, kw_only=True, gc=False):
     """One run as its store keeps it.
 
     `incarnation` is random and new for each run, also when an id is used
@@ -133,7 +134,7 @@ class RunRow(msgspec.Struct, kw_only=True):
         return copied or self.started or self.created
 
 
-class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
+class InboxRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Something that waits to be delivered to a run: a child's end, a cancellation, a message.
 
     `id` is given by the store and orders rows. `message_id` makes a repeated

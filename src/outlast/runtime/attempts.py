@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import contextvars
 import threading
+import types
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future as ThreadFuture
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.core.effects import InStep
 from outlast.core.errors import StepError, StepTimeout, Suspended
 from outlast.core.identity import here
 from outlast.core.pending import Pending
+
+if TYPE_CHECKING:
+    from outlast.runtime.worker import Worker
 
 Report = Callable[["Attempt", Any, BaseException | None], None]
 
@@ -35,6 +38,12 @@ def _count_thread(idempotency_key: str, change: int) -> None:
             del _in_threads[idempotency_key]
 
 
+@types.coroutine
+def _turn() -> Generator[None]:
+    """Wait for the next turn."""
+    yield
+
+
 class NotBegun(Exception):
     """The function was not called: after leave was given the process was frozen, or no thread was free for too long."""
 
@@ -48,13 +57,13 @@ class Attempt:
     __slots__ = (
         "_abandoned",
         "_args",
+        "_deadline",
         "_kwargs",
-        "_may_begin",
         "_report",
         "_task",
         "_thread",
-        "_time_left",
         "_timer",
+        "_worker",
         "number",
         "on_quiet",
         "pending",
@@ -69,20 +78,19 @@ class Attempt:
         arguments: tuple[Sequence[Any], dict[str, Any]],
         number: int,
         place: InStep,
-        started: float,
-        time_left: Callable[[], float | None],
-        may_begin: Callable[[], bool],
+        worker: Worker,
+        deadline: float | None,
         report: Report,
     ) -> None:
         self.pending = pending
         self._args, self._kwargs = arguments
         self.number = number
         self.place = place
-        self.started = started
-        self._time_left = time_left  # seconds that it may take, counted from when its code begins
+        self.started = worker.now()
+        self._worker = worker
+        self._deadline = deadline  # of a `once` attempt, as its intent says
         self.quiet = False
         self.on_quiet: Callable[[], None] | None = None
-        self._may_begin = may_begin
         self._report: Report | None = report
         self._abandoned = False
         self._task: asyncio.Task[None] | None = None
@@ -94,16 +102,18 @@ class Attempt:
         """Whether its run cannot end before it has: a thread that was given up is not waited for."""
         return not self._abandoned or self._task is not None
 
-    def begin(self, loop: asyncio.AbstractEventLoop, pool: ThreadPoolExecutor) -> None:
+    def begin(self) -> None:
         """Call the function."""
+        loop = self._worker.loop
         context = contextvars.Context()
         context.run(here.set, self.place)
         if self.pending.call.definition.is_async:
-            self._task = loop.create_task(self._run(), name=self.place.step_id, context=context)
-            self._task.add_done_callback(self._task_done)
+            running = self._run()
+            running.send(None)  # into its `try`, so that it sees a cancellation that comes before its task's first turn
+            self._task = loop.create_task(running, name=self.place.step_id, context=context)
             return
         _count_thread(self.place.idempotency_key, +1)
-        self._thread = pool.submit(context.run, self._call, loop)
+        self._thread = self._worker.pool.submit(context.run, self._call, loop)
         self._thread.add_done_callback(lambda done: self._tell_loop(loop, done))
 
     def abandon(self) -> None:
@@ -127,6 +137,7 @@ class Attempt:
         error: BaseException | None = None
         limit: asyncio.Timeout | None = None
         try:
+            await _turn()
             left = self._check_leave()
             if left is None:
                 value = await function(*self._args, **self._kwargs)
@@ -141,11 +152,6 @@ class Attempt:
             late = isinstance(raised, TimeoutError) and limit is not None and limit.expired()
             error = self._timed_out() if late else raised
         self._finish(value, error)
-
-    def _task_done(self, _: asyncio.Task[None]) -> None:
-        """Report a task that was cancelled before its first turn: it has never entered its code."""
-        if not self.quiet:
-            self._finish(None, asyncio.CancelledError())
 
     # -- in a thread -----------------------------------------------------------------
 
@@ -187,8 +193,10 @@ class Attempt:
 
     def _check_leave(self) -> float | None:
         """Look once more, as late as can be, whether the function may be called; return the seconds it may take."""
-        left = self._time_left()
-        if self.place.given_up or not self._may_begin() or (left is not None and left <= 0):
+        left = self.pending.call.settings.timeout
+        if self._deadline is not None:
+            left = min(left or 0.0, self._deadline - self._worker.now())  # a clock set back gives no more
+        if self.place.given_up or not self._worker.holds_lease() or (left is not None and left <= 0):
             raise NotBegun
         return left
 

@@ -142,7 +142,9 @@ class Doubt:
         assert confirm is not None
         args, kwargs = pending.arguments()
         key = self._token
-        here.set(InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, key, row.claim))
+        here.set(
+            InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, row.incarnation, row.claim)
+        )
         if is_async(confirm):
             return await confirm(key, *args, **kwargs)
         answer = await asyncio.to_thread(confirm, key, *args, **kwargs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.body import Outcome
@@ -36,7 +37,7 @@ class Execution:
         self.worker = worker
         self.row = row
         self.engine = engine_of(worker, row, definition, records)
-        self.engine.on_turned = self._turned
+        self.engine.on_turned = partial(self._caught, self.after_turn)
         self.steps = Steps(self)
         self.committed = self.replayed = self.engine.last_seq
         self.closed = False
@@ -58,9 +59,6 @@ class Execution:
         self._caught(self.engine.begin)
         self._caught(self.after_turn)
         self.receive(inbox)
-
-    def _turned(self) -> None:
-        self._caught(self.after_turn)
 
     def _caught(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` over a net: a fault of the library, or of a codec, sticks the run instead of hanging it."""
@@ -117,22 +115,20 @@ class Execution:
         if not records:
             return
         self.engine.unsent = []
-        last = records[-1].seq
         consumes, self._consumes = self._consumes, ()
+        row, worker = self.row, self.worker
+        write = Write(worker=worker.id, run=row.pk, claim=row.claim, records=tuple(records), consumes=consumes)
+        worker.writer.submit(write, partial(self._written, records[-1].seq))
 
-        def done(answer: Answer | StoreError) -> None:
-            if self.closed:
-                return
-            if isinstance(answer, Done):
-                self.committed = last
-                self._caught(self._open_gates)
-            else:
-                self.worker.lost_run(self, answer)
-
-        row = self.row
-        self.worker.writer.submit(
-            Write(worker=self.worker.id, run=row.pk, claim=row.claim, records=tuple(records), consumes=consumes), done
-        )
+    def _written(self, last: int, answer: Answer | StoreError) -> None:
+        """The records up to `last` are committed, or were refused."""
+        if self.closed:
+            return
+        if isinstance(answer, Done):
+            self.committed = last
+            self._caught(self._open_gates)
+        else:
+            self.worker.lost_run(self, answer)
 
     def after_commit(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` once all records so far are committed."""
@@ -159,6 +155,8 @@ class Execution:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        elif not self.engine.loop.timers:
+            return
         timer = self.engine.next_timer()
         if timer is None or self._ending or self.steps.hold_back_timers():
             return
@@ -260,7 +258,7 @@ class Execution:
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
-        if self.closed or self.parking or not self.idle:
+        if self.closed or self.parking or self.steps.attempts or not self.idle:
             return
         if self.stuck is not None:
             self._do_stick(*self.stuck)

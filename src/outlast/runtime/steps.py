@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outlast.codec.refusal import text_of
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError, StepTimeout
-from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
 from outlast.runtime.attempts import Attempt, NotBegun
@@ -102,7 +100,7 @@ class Steps:
 
     def _not_now(self, pending: Pending) -> bool:
         run = self._run
-        return run.closed or run.leaving or pending.withdrawn or pending.future.done()
+        return run.closed or run.releasing or run.stuck is not None or pending.withdrawn or pending.future.done()
 
     def _prepare(self, pending: Pending) -> None:
         """Wait for the due time of the next attempt, and for a place among the steps in flight."""
@@ -137,10 +135,10 @@ class Steps:
             run.settle_down()  # it may have been held here only by this wait for a place
             return
         number = pending.attempts[-1].attempt + 1 if pending.attempts else 1
-        timeout = pending.call.settings.timeout
         if pending.effect is not Effect.ONCE:
-            self._begin(pending, number, lambda: timeout)
+            self._begin(pending, number)
             return
+        timeout = pending.call.settings.timeout
         now = self._worker.now()
         intent = run.engine.note(
             Kind.INTENT,
@@ -163,27 +161,25 @@ class Steps:
             self._worker.places.give_back(self._run)
             self._run.settle_down()
             return
-        deadline, limit, now = intent.due or 0.0, pending.call.settings.timeout or 0.0, self._worker.now
-        self._begin(pending, intent.attempt, lambda: min(limit, deadline - now()))  # a clock set back gives no more
+        self._begin(pending, intent.attempt, intent.due)
 
-    def _begin(self, pending: Pending, number: int, time_left: Callable[[], float | None]) -> None:
+    def _begin(self, pending: Pending, number: int, deadline: float | None = None) -> None:
         row, worker, key = self._run.row, self._worker, pending.key
-        token = derive(row.incarnation, "step", key)
-        place = InStep(row.id, row.workflow, key, pending.name, number, token, row.claim)
+        place = InStep(row.id, row.workflow, key, pending.name, number, row.incarnation, row.claim)
         try:
             arguments = pending.arguments()
         except OutlastError as refused:
             worker.places.give_back(self._run)
             self._run.calmly(self.outcome, pending, number, worker.now(), b"", None, refused)
             return
-        attempt = Attempt(pending, arguments, number, place, worker.now(), time_left, worker.holds_lease, self._ended)
+        attempt = Attempt(pending, arguments, number, place, worker, deadline, self._ended)
         self.attempts[key] = attempt
         if not pending.call.definition.is_async:
             worker.in_threads.add(attempt)
             attempt.on_quiet = lambda: worker.in_threads.discard(attempt)
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
-        attempt.begin(worker.loop, worker.pool)
+        attempt.begin()
 
     def give_up(self, pending: Pending) -> None:
         """The body no longer waits for this call."""

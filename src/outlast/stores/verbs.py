@@ -13,7 +13,7 @@ from outlast.core.transitions import Reason, Status
 # -- answers ----------------------------------------------------------------
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """Root of what a store answers to a verb."""
 
 
@@ -82,7 +82,7 @@ class TakenOver(Answer, frozen=True):
 # -- verbs of a worker ------------------------------------------------------
 
 
-class Verb(msgspec.Struct, frozen=True, kw_only=True):
+class Verb(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Root of all verbs."""
 
 

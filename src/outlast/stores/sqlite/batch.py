@@ -27,7 +27,7 @@ class Surprise(Exception):
     """Something is not as the fast path supposes: the batch is rolled back and applied verb by verb."""
 
 
-class Fence(msgspec.Struct):
+class Fence(msgspec.Struct, gc=False):
     """What the fence of a run looks at."""
 
     status: str
