@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -187,6 +188,27 @@ def test_show_draws_branches_in_the_order_of_the_code(command: Outlast) -> None:
     assert '{"weight": 3}' in text
 
 
+def test_show_says_what_the_columns_are_and_when_each_thing_began(command: Outlast) -> None:
+    execute(command)
+    text = command.here("show", "order-1").stdout
+    assert "  each line when begun, how long, effect; a timer: when it fired; a child: its run" in text
+    lines = {line.strip("│├└─ ✓").partition("  ")[0]: line.rstrip() for line in text.splitlines()}
+    assert re.search(r"timer#1  fired \d\d:\d\d:\d\d$", lines["timer#1"])
+    assert re.search(r"show_child#1  \d\d:\d\d:\d\d  \d+ ms  run \S+ succeeded  = ", lines["show_child#1"])
+    steps = {step["name"]: step for step in command.json("show", "order-1")["steps"]}
+    assert steps["timer"]["started"] is None
+    assert steps["timer"]["ended"] >= steps["timer"]["due"]
+    assert steps["show_child"]["started"] < steps["show_child"]["ended"]
+
+
+def test_a_timer_that_fired_late_is_told_with_both_times(command: Outlast) -> None:
+    execute(command)
+    db = apsw.Connection(str(command.store))
+    db.execute("UPDATE records SET due = at - 3600 WHERE kind = 'timer'")
+    db.close()
+    assert re.search(r"timer#1  fired \S+  due \d{4}-", command.here("show", "order-1").stdout)
+
+
 def test_show_shortens_values_unless_told_not_to(command: Outlast) -> None:
     execute(command)
     assert "x" * 400 not in command.here("show", "order-1").stdout
@@ -243,6 +265,7 @@ def test_show_names_a_child_that_has_not_ended(command: Outlast) -> None:
     text = command.here("show", "p").stdout
     assert shown["children"][0] in text
     assert "waits for" in text
+    assert text.rstrip().endswith(" waiting")  # the child's own status, and no other word for it
 
 
 def test_one_bad_value_spoils_nothing_else(command: Outlast) -> None:

@@ -17,7 +17,7 @@ from outlast.cli.opening import with_store
 from outlast.cli.options import Json, RunId, Url
 from outlast.cli.plain import one_line, plain, plain_error
 from outlast.cli.runs import run_json
-from outlast.cli.tree import Entry, branches_of, draw
+from outlast.cli.tree import LEGEND, Entry, branches_of, draw
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.errors import RunNotFound
 from outlast.core.records import Kind, Record, RunRow
@@ -55,8 +55,10 @@ def show(
 ) -> None:
     """Show one run: what its code did, what it waits for, what a person can do.
 
-    A step is named for `outlast resolve` and `outlast fork` by its branch
-    and its name: main/charge#1, main.fetch#2/get#1.
+    Each line says when a thing was begun, how long it took and what else is
+    known; a timer's says when it fired. A step is named for `outlast resolve`
+    and `outlast fork` by its branch and its name: main/charge#1,
+    main.fetch#2/get#1.
 
     \b
     outlast show order-55
@@ -157,6 +159,8 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "result", shortened(one_line(run.result), length)
     if run.error is not None:
         yield "error", shortened(": ".join(plain_error(run.error)), length)
+    if seen.entries:
+        yield "each line", LEGEND
 
 
 def _arguments(run: RunRow) -> str:

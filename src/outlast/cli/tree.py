@@ -13,6 +13,11 @@ from outlast.core.records import RunRow
 from outlast.runtime.run import StepInfo
 
 VALUE_LENGTH = 100
+LATE_S = 1.0
+"""A timer that fired so long after it was due is told with both times: nobody was there to let it fire."""
+
+LEGEND = "when begun, how long, effect; a timer: when it fired; a child: its run"
+"""What stands behind the name in each line."""
 
 MARKS = {
     "done": ("✓", "green"),
@@ -91,7 +96,7 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
     line.append(visible(name.removeprefix("!")), style="bold" if step.state == "in_doubt" else "")
     for word in _facts(entry, now):
         line.append(f"  {word}", style="dim")
-    if step.state not in ("done", "failed"):
+    if step.state not in ("done", "failed") and entry.child is None:  # a child's own status stands there
         line.append(f"  {step.state.replace('_', ' ')}", style=style)
     if step.error:
         line.append(f"  {shortened(step.error, length)}", style="red" if step.state == "failed" else "yellow")
@@ -105,12 +110,14 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
 def _facts(entry: Entry, now: float) -> Iterator[str]:
     """Yield when, how long, what effect, how often: each where it says something."""
     step, child = entry.step, entry.child
-    if step.started:
-        yield clock_time(step.started).rpartition(" ")[2]
-    if step.kind == "step" and step.ended and step.state in ("done", "failed", "late"):
-        yield lasted(step.ended - step.started)
     if step.kind == "timer":
-        yield f"due {clock_time(step.due)}"
+        yield f"fired {_time_of_day(step.ended)}"
+        if step.due is not None and step.ended - step.due >= LATE_S:
+            yield f"due {clock_time(step.due)}"
+    elif step.started:
+        yield _time_of_day(step.started)
+        if step.kind in ("step", "child") and step.ended and step.state in ("done", "failed", "late"):
+            yield lasted(step.ended - step.started)
     if step.effect:
         yield step.effect
     if step.attempts > 1:
@@ -119,3 +126,7 @@ def _facts(entry: Entry, now: float) -> Iterator[str]:
         yield f"next {ago(step.due, now)}"
     if child is not None:
         yield f"run {visible(child.id)} {child.status.value}"
+
+
+def _time_of_day(at: float) -> str:
+    return clock_time(at).rpartition(" ")[2]

@@ -25,7 +25,8 @@ class StepInfo:
     - `state`: `done`, `failed`, `retrying` (its next attempt is at `due`), `in_doubt` (or its attempt is under way:
       only its worker knows), `resolved` (a person decided, and no worker has taken that up yet), or `late` (done, when
       nobody waited for it any more). A `pure` or `idempotent` step under way has no record, so it is not listed.
-    - `attempts`: how many there were. `started`, `ended`: seconds since the epoch.
+    - `attempts`: how many there were. `started`, `ended`: seconds since the epoch. A timer has no `started` (0): its
+      `ended` is when it fired.
     - `value`: the result, decoded where that is possible here, else text. `error`: type and text of the last error.
     - `args`: the arguments as JSON, or `#` and a digest when they are long.
     - `note`: how a doubt was settled, or what `outlast.annotate` added, as JSON.
@@ -219,6 +220,9 @@ def steps_of(records: list[Record], app: App) -> list[StepInfo]:
     return [_fold(key, group, app) for key, group in order.items()]
 
 
+ENDS_ONLY = frozenset({Kind.TIMER, Kind.CHILD, Kind.MESSAGE})  # records that do not say when it was that this began
+
+
 def _fold(key: str, group: list[Record], app: App) -> StepInfo:
     last = group[-1]
     attempts = [r for r in group if r.kind is Kind.ATTEMPT]
@@ -251,7 +255,7 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
         state=state,
         effect=effect,
         attempts=max(r.attempt for r in group),
-        started=next((r.started for r in group if r.started), group[0].at),
+        started=next((r.started for r in group if r.started), 0.0 if group[0].kind in ENDS_ONLY else group[0].at),
         ended=last.ended or last.at,
         worker=last.worker,
         seq=last.seq,
