@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import secrets
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import outlast
-from outlast import EncodingError, RunConflict, RunNotFound, WrongUse, step, workflow
+from outlast import Call, EncodingError, RunConflict, RunNotFound, WrongUse, step, workflow
+from outlast.codec import JsonCodec, WrappedCodec
 from tests.behaviour.stage import Door, OpenApp
 
 
@@ -32,6 +36,17 @@ async def tripled(n: int = 1) -> int:
 @workflow
 async def echo(value: Any) -> Any:
     return value
+
+
+@workflow
+async def many(*numbers: int, **more: Any) -> list[Any]:
+    return [list(numbers), sorted(more)]
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int
 
 
 async def test_a_start_with_an_id_that_exists_gives_the_same_run(open_app: OpenApp) -> None:
@@ -93,6 +108,79 @@ async def test_the_same_id_with_other_arguments_is_a_conflict_that_changes_nothi
             await app.start(doubled(2), id="one")
         assert (await run.result(), await run.info()) == before
         assert len(await app.runs()) == 1
+
+
+async def test_a_conflict_shows_both_calls_and_cuts_long_ones(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        await app.start(doubled(1, label="a"), id="one")
+        with pytest.raises(RunConflict, match=r"it is doubled\(1, label='a'\), and not doubled\(2\); nothing"):
+            await app.start(doubled(2), id="one")
+        await app.start(echo("x" * 5_000), id="two")
+        with pytest.raises(RunConflict, match=r"'xx.*xx'\), and not echo\(\['yy") as refused:
+            await app.start(echo(["y" * 50] * 5_000), id="two")
+        assert len(str(refused.value)) < 500
+
+
+async def test_an_argument_that_was_left_out_is_not_its_default(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        await app.start(doubled(), id="one")
+        with pytest.raises(RunConflict, match=r"it is doubled\(\), and not doubled\(1\)"):
+            await app.start(doubled(1), id="one")
+
+
+SPELLINGS: dict[str, list[Callable[[], Call[Any]]]] = {
+    "by name": [lambda: doubled(21), lambda: doubled(n=21)],
+    "names in another order": [lambda: doubled(n=21, label="x"), lambda: doubled(label="x", n=21)],
+    "some by name": [lambda: doubled(label="x", n=21), lambda: doubled(21, label="x")],
+    "of a class": [lambda: echo(Point(1, 2)), lambda: echo(value=Point(1, 2))],
+    "any number": [lambda: many(1, 2, 3, a=4, b={"x": 5}), lambda: many(1, 2, 3, b={"x": 5}, a=4)],
+    "a step": [lambda: double(21), lambda: double(n=21)],
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+async def test_the_same_call_spelt_in_another_way_gives_the_same_run(open_app: OpenApp, name: str) -> None:
+    one, other = SPELLINGS[name]
+    async with open_app() as app:
+        run = await app.start(one(), id="one")
+        same = await app.start(other(), id="one")
+        result = await run.result()
+        assert await same.result() == result
+        after_the_end = await app.start(other(), id="one")
+        assert await after_the_end.result() == result
+        assert len(await app.runs()) == 1
+
+
+async def test_under_a_codec_that_encrypts_equal_calls_are_equal_and_others_are_not_shown(open_app: OpenApp) -> None:
+    def wrap(data: bytes) -> bytes:
+        key = secrets.token_bytes(1)
+        return key + bytes(b ^ key[0] for b in data)
+
+    def unwrap(data: bytes) -> bytes:
+        return bytes(b ^ data[0] for b in data[1:])
+
+    async with open_app(codec=WrappedCodec(JsonCodec(), wrap=wrap, unwrap=unwrap)) as app:
+        for _ in range(20):
+            await app.start(echo("secret"), id="one")
+            await app.start(echo(value="secret"), id="one")
+        with pytest.raises(RunConflict, match="with other arguments") as refused:
+            await app.start(echo("sesame"), id="one")
+        assert "secret" not in str(refused.value)
+        assert "sesame" not in str(refused.value)
+
+
+async def test_arguments_that_cannot_be_read_here_are_a_conflict(open_app: OpenApp) -> None:
+    @dataclasses.dataclass
+    class Gone:
+        n: int
+
+    Gone.__qualname__ = "Gone"
+    globals()["Gone"] = Gone
+    async with open_app(worker=False) as app:
+        await app.start(echo(Gone(1)), id="one")
+        del globals()["Gone"]
+        with pytest.raises(RunConflict, match="other arguments"):
+            await app.start(echo(2), id="one")
 
 
 async def test_the_same_id_for_another_workflow_is_a_conflict(open_app: OpenApp) -> None:

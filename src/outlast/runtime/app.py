@@ -11,12 +11,13 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from outlast.codec import Codec, JsonCodec
 from outlast.core.definitions import Call, Step
-from outlast.core.errors import EncodingError, RunConflict, RunEnded, RunNotFound, StoreError, WrongUse
+from outlast.core.errors import EncodingError, RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.conflicts import check_same_call
 from outlast.runtime.ends import Ends
 from outlast.runtime.limits import check_limits
 from outlast.runtime.notices import Listener, Notices
@@ -197,8 +198,8 @@ class App:
     async def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
         """Start a run of a workflow, or of a single step; return when that is committed.
 
-        `id` makes it findable and the start repeatable: the same workflow and arguments again give
-        the same run. Raises RunConflict for an id that is taken by another call, EncodingError (with the path) for
+        `id` makes it findable and the start repeatable: the same workflow and arguments again, by position or by name,
+        give the same run. Raises RunConflict for an id that is taken by another call, EncodingError (with the path) for
         arguments that cannot be stored, WrongUse for what is not a Call or an id that cannot be one.
         """
         if isinstance(call, Call):
@@ -209,12 +210,8 @@ class App:
         verb = StartRun(run=row, claim_by=worker.claims.claims_for(row) if worker is not None else None)
         answer = await self.ask(verb, heard=lambda answer: self._start_heard(answer, verb))
         if isinstance(answer, Conflict):
-            other = answer.run
-            raise RunConflict(
-                f"run {row.id!r} exists already, with "
-                f"{'other arguments' if other.workflow == row.workflow else f'workflow {other.workflow!r}'} "
-                f"(status {other.status.value}); nothing was changed. Use another id, or app.get({row.id!r})"
-            )
+            check_same_call(self.codec, call.definition, row, answer.run)
+            return Run(self, answer.run, call.definition.returns)
         if not isinstance(answer, Started):
             if verb.claim_by is not None:  # the lease was lost just now: leave the run to the queue
                 queued = StartRun(run=row)
