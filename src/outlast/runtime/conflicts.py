@@ -1,7 +1,7 @@
 """A run id that is taken: by the very call that was to be started, spelt in another way, or by another one.
 
 Stores compare the bytes of arguments. `flow(1)` and `flow(n=1)` are the same call in other bytes, and under a codec
-that encrypts no two are the same. So where a store finds a conflict, the calls are compared by the parameters they fill.
+that encrypts no two are the same. So where a store finds a conflict, calls are compared by the parameters they fill.
 """
 
 from __future__ import annotations
