@@ -527,6 +527,44 @@ async def test_a_call_in_another_thread_of_the_body_is_refused(open_app: OpenApp
     assert executed == []
 
 
+async def test_a_call_that_is_awaited_says_what_to_write_instead(open_app: OpenApp) -> None:
+    async def helper() -> int:
+        return await add_async(3, 4)
+
+    async def gathered() -> list[int]:
+        return await asyncio.gather(add_async(5, 6), add.call(7, 8))
+
+    @workflow
+    def flow() -> list[str]:
+        texts = []
+        for wrong in (lambda: add_async(1, 2), helper, gathered, lambda: summing(3)):
+            try:
+                asyncio.run(wrong())
+            except WrongUse as refused:
+                texts.append(str(refused))
+        return texts
+
+    async with open_app() as app:
+        texts = await (await app.start(flow(), id="one")).result()
+    assert len(texts) == 4
+    assert all("was awaited in sync workflow flow (run one)" in text for text in texts)
+    assert "write: add_async(...).result()" in texts[0]
+    assert "write: summing(...).result()" in texts[3]
+
+
+async def test_an_event_loop_in_the_body_may_do_what_needs_nothing_of_the_run(open_app: OpenApp) -> None:
+    async def helper() -> int:
+        await asyncio.sleep(0)
+        return add(1, 2) + add_async(3, 4).result()
+
+    @workflow
+    def flow() -> int:
+        return asyncio.run(helper())
+
+    async with open_app() as app:
+        assert await (await app.start(flow())).result() == 10
+
+
 async def test_what_belongs_in_the_other_kind_of_workflow_is_refused_and_names_its_own(open_app: OpenApp) -> None:
     @workflow
     def blocking() -> str:

@@ -205,6 +205,12 @@ class Call(Coroutine[Any, Any, R_co]):
             future = place.ops.issue(self)
         else:
             place.ops.check()
+            if place.ops.blocking:
+                raise WrongUse(
+                    f"{self!r} was awaited in sync workflow {place.ops.workflow} (run {place.ops.run_id}), where no "
+                    f"event loop can wait for it; write: {self.definition.name}(...).result(), or make the workflow "
+                    "an async def"
+                )
             self.future = None
         return future.__await__()
 
