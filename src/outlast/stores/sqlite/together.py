@@ -64,7 +64,7 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
 
 def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
     """End runs, no run twice."""
-    if len(verbs) < 2 or not all(_ends_plainly(b, verb) for verb in verbs):
+    if not all(_ends_plainly(b, verb) for verb in verbs):
         return [objection(verb) or finish(b, verb) for verb in verbs]
     runs = [verb.run for verb in verbs]
     waited_for: set[int] = set()
@@ -98,7 +98,7 @@ def _ends_plainly(b: Batch, verb: Finish) -> bool:
 
 def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
     """Create runs."""
-    if len(verbs) == 1 or not _all_new(b, verbs):
+    if not _all_new(b, verbs):
         return [objection(verb) or start_run(b, verb) for verb in verbs]
     rows = [_new_row(b, verb) for verb in verbs]
     keys: dict[str, int] = {}
