@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outlast.core.records import Kind, WorkerRow
+from outlast.core.records import Fork, Kind, WorkerRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import (
     Beat,
@@ -179,7 +179,7 @@ def test_resume(world: World) -> None:
 def test_fork(world: World) -> None:
     run = world.running()
     world.do(write(run, record(1), record(2)))
-    (answer,) = twice(world, ForkRun(source=run.pk, keep=(1,), run=run_row("copy")))
+    (answer,) = twice(world, ForkRun(source=run.pk, keep=(1,), run=run_row("copy", forks=(Fork(1, run.incarnation),))))
     assert isinstance(answer, Started)
     assert answer.created
 
