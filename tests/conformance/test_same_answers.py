@@ -154,13 +154,13 @@ class SameAnswers(RuleBasedStateMachine):
         self.batch += [*(StartRun(run=self._new(name, "flow", b"")) for name in NAMES[:3]), claim]
         self.commit(0)
 
-    @rule(worker=workers)
-    def register(self, worker: int) -> None:
+    @rule(worker=workers, serves=st.sampled_from([None, (), ("flow",)]))
+    def register(self, worker: int, serves: tuple[str, ...] | None = None) -> None:
         rows = {row.id: row for row in self.memory.workers()}
         row = rows.get(self._worker(worker))
         if row and (row.state is not WorkerState.ALIVE or row.boot != self.clock.boot_id()):
             self.slots[worker] += 1  # a new process has a new id
-        self.batch.append(Register(worker=WorkerRow(id=self._worker(worker), pid=1), lease_s=30.0))
+        self.batch.append(Register(worker=WorkerRow(id=self._worker(worker), pid=1, serves=serves), lease_s=30.0))
 
     @rule(worker=workers)
     def beat(self, worker: int) -> None:

@@ -20,6 +20,21 @@ def test_a_worker_is_kept_with_what_it_says_of_itself(world: World) -> None:
     assert world.store.workers() == [said]
 
 
+def test_a_worker_can_say_anew_what_it_serves(world: World) -> None:
+    def said(*names: str) -> WorkerRow:
+        return WorkerRow(id="w1", pid=7, serves=names)
+
+    world.worker("w0")
+    world.clock.advance(5)
+    world.do(Register(worker=said("flow", "ström"), lease_s=LEASE_S))
+    first, other = world.store.workers()
+    assert (first.serves, other.serves) == (("flow", "ström"), None)
+    world.clock.advance(5)
+    assert world.do(Register(worker=said(), lease_s=LEASE_S)) == Beaten(world.clock.boot() + LEASE_S)
+    again, _ = world.store.workers()
+    assert (again.serves, again.started, again.beat) == ((), first.started, world.clock.wall())
+
+
 def test_a_beat_moves_the_lease_in_boot_time_and_tells_wall_time(world: World) -> None:
     world.worker()
     world.clock.advance(10)

@@ -15,10 +15,11 @@ import pytest
 from outlast.core.errors import NotAStore, ReadOnlyStore
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.sqlite import SqliteStore, rows, schema
-from outlast.stores.verbs import Started, StartRun
+from outlast.stores.verbs import Register, Started, StartRun
 from tests.conformance.world import SetClock, run_row
 from tests.unit.clean_processes import CLEAN
 
+PRESENT = len(schema.MIGRATIONS)
 NEXT = "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'; CREATE TABLE shades (name TEXT) STRICT;"
 HANGS = "CREATE TABLE half (x TEXT) STRICT; INSERT INTO half VALUES (hang()); CREATE TABLE other (x TEXT) STRICT;"
 
@@ -51,15 +52,30 @@ def test_an_older_store_is_migrated_and_keeps_its_runs(path: Path, monkeypatch: 
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, NEXT))
     store = SqliteStore(str(path), SetClock())
     assert store.run("run") == run
-    assert store.info().schema_version == 2
+    assert store.info().schema_version == PRESENT + 1
     store.close()
     assert "shades" in tables(path)
+
+
+def test_the_workers_of_a_store_of_the_first_version_have_not_said_what_they_serve(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        SqliteStore(str(path), SetClock()).close()
+        db = apsw.Connection(str(path))
+        db.execute("INSERT INTO workers VALUES ('old', 1, '', 'boot-1', '', 0, 'alive', 0, 0, 0, NULL, '', '', '', '')")
+        db.close()
+    store = SqliteStore(str(path), SetClock())
+    store.transact([Register(worker=WorkerRow(id="new", pid=1, serves=("flow",)), lease_s=1.0)])
+    assert {row.id: row.serves for row in store.workers()} == {"old": None, "new": ("flow",)}
+    store.close()
 
 
 def test_a_new_store_gets_all_versions_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, NEXT))
     SqliteStore(str(path), SetClock()).close()
-    assert (version(path), "shades" in tables(path)) == (2, True)
+    assert (version(path), "shades" in tables(path)) == (PRESENT + 1, True)
 
 
 def test_an_older_store_cannot_be_migrated_by_a_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +83,7 @@ def test_an_older_store_cannot_be_migrated_by_a_reader(path: Path, monkeypatch: 
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, NEXT))
     with pytest.raises(ReadOnlyStore, match="older Outlast"):
         SqliteStore(str(path), SetClock(), read_only=True)
-    assert version(path) == 1
+    assert version(path) == PRESENT
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,12 +120,12 @@ def test_a_migration_that_is_killed_half_way_is_rolled_back_and_done_by_the_next
     assert ours.recv() == "half-way"
     os.kill(process.pid or 0, signal.SIGKILL)
     process.join()
-    assert (version(path), "half" in tables(path)) == (1, False)
+    assert (version(path), "half" in tables(path)) == (PRESENT, False)
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, NEXT))
     store = SqliteStore(str(path), SetClock())
     assert store.run("run") == run
     store.close()
-    assert (version(path), "shades" in tables(path)) == (2, True)
+    assert (version(path), "shades" in tables(path)) == (PRESENT + 1, True)
 
 
 def _migrate_at_once(folder: str, rounds: int, barrier: object, errors: Connection) -> None:
@@ -141,7 +157,7 @@ def test_ten_processes_that_migrate_at_once_migrate_once(tmp_path: Path) -> None
     for n in range(rounds):
         db = apsw.Connection(str(tmp_path / f"{n}.db"))
         assert db.execute("SELECT name FROM shades").fetchall() == [("once",)]
-        assert db.pragma("user_version") == 3
+        assert db.pragma("user_version") == PRESENT + 2
         db.close()
 
 

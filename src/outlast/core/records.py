@@ -164,7 +164,7 @@ class WorkerRow(msgspec.Struct, kw_only=True):
 
     `lease_until` is in the store's lease clock (boot time on one machine),
     comparable only under the same `boot`. `left` is when it was seen to be gone
-    or expired.
+    or expired. `serves` are the names that its runs may have, as it last said.
     """
 
     id: str
@@ -180,3 +180,4 @@ class WorkerRow(msgspec.Struct, kw_only=True):
     left: float | None = None
     version: str = ""
     python: str = ""
+    serves: tuple[str, ...] | None = None  # None: it has not said (an older Outlast)

@@ -91,6 +91,7 @@ class Worker:
         self.places = Places(max_steps, self.holds_lease)
         self._max_crashes = max_crashes
         self._on_end = on_end
+        self.row = WorkerRow(id="", pid=os.getpid())
         self._lock: LockFile | None = None
         self._make_watcher = watcher
         self._watcher: Watcher | None = None
@@ -136,11 +137,20 @@ class Worker:
             boot=self.clock.boot_id(),
             version=self.version,
             python=self.python,
+            serves=registry.names(),
         )
         if self._lock_folder is not None:
             self._lock = LockFile(self._lock_folder, self.id)
             row.lock_path, row.lock_inode = str(self._lock.path), self._lock.inode
+        self.row = row
         return row
+
+    def _say_what_it_serves(self) -> None:
+        """Tell other processes which runs are executed here, when more has been imported since it was told."""
+        names = registry.names()
+        if names != self.row.serves and self.holds_lease() and not self.draining:
+            self.row.serves = names
+            self.writer.submit(Register(worker=self.row, lease_s=self._lease_s), lambda _: None)
 
     async def drain(self, grace: float) -> None:
         """Claim nothing more, hand every run back:
@@ -343,9 +353,10 @@ class Worker:
         self.notices("loop.blocked", seconds=round(seconds, 1), where=where_is(self._loop_thread))
 
     def answered(self) -> None:
-        """The loop turned."""
+        """The loop turned. The watcher asks each second."""
         if self._watcher is not None:
             self._watcher.loop_answered()
+        self._say_what_it_serves()
 
 
 class _Told:

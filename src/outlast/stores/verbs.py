@@ -87,7 +87,10 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Register(Verb, frozen=True, kw_only=True):
-    """Make a worker known, `alive`, with a lease of `lease_s` seconds from now. -> Beaten"""
+    """Make a worker known, `alive`, with a lease of `lease_s` seconds from now. -> Beaten | Fenced(worker_lost)
+
+    Sent again, it is a Beat that also says anew what the worker serves.
+    """
 
     worker: WorkerRow
     lease_s: float

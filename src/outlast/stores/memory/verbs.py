@@ -38,12 +38,14 @@ from outlast.stores.verbs import (
 
 
 def register(t: Tables, verb: Register) -> Answer:
-    """Make a worker known."""
+    """Make a worker known, or what it serves by now."""
     known = t.workers.get(verb.worker.id)
     if known is None:
         row = replace(verb.worker, state=WorkerState.ALIVE, started=t.clock.wall(), left=None)
         row.boot = row.boot or t.clock.boot_id()
         t.workers[row.id] = Member(row)
+    else:
+        known.row.serves = verb.worker.serves
     return beat(t, Beat(worker=verb.worker.id, lease_s=verb.lease_s))
 
 

@@ -8,6 +8,7 @@ from outlast.core.records import WorkerRow, WorkerState
 from outlast.core.transitions import Event, Status, after
 from outlast.stores.rules import crash_loop
 from outlast.stores.sqlite.batch import Batch
+from outlast.stores.sqlite.rows import encode_names
 from outlast.stores.verbs import Answer, Beat, Beaten, Fenced, Leave, Refused, Register, TakenOver, TakeOver
 
 assert after(Status.RUNNING, Event.RELEASE) is Status.PENDING  # what the statements below say
@@ -18,12 +19,14 @@ _Lists = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def register(b: Batch, verb: Register) -> Answer:
-    """Make a worker known."""
+    """Make a worker known, or what it serves by now."""
     w = verb.worker
+    boot, serves = w.boot or b.boot, encode_names(w.serves)
     b.db.execute(
         "INSERT INTO workers (id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, version, "
-        "python) VALUES (?, ?, ?, ?, ?, ?, 'alive', ?, 0, 0, ?, ?) ON CONFLICT (id) DO NOTHING",
-        (w.id, w.pid, w.host, w.boot or b.boot, w.lock_path, w.lock_inode, b.now, w.version, w.python),
+        "python, serves) VALUES (?, ?, ?, ?, ?, ?, 'alive', ?, 0, 0, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET serves = excluded.serves",
+        (w.id, w.pid, w.host, boot, w.lock_path, w.lock_inode, b.now, w.version, w.python, serves),
     )
     b.forget_all()
     return beat(b, Beat(worker=w.id, lease_s=verb.lease_s))

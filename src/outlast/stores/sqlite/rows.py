@@ -20,11 +20,14 @@ RUN_COLUMNS = (
 )
 RECORD_COLUMNS = "seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note"
 INBOX_COLUMNS = "id, run, kind, key, message_id, ok, value, created"
-WORKER_COLUMNS = "id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, left, version, python"
+WORKER_COLUMNS = (
+    "id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, left, version, python, serves"
+)
 
 Row = tuple[Any, ...]
 
 _forks = msgspec.json.Decoder(tuple[Fork, ...])
+_names = msgspec.json.Decoder(tuple[str, ...])
 
 
 def run_row(row: Row) -> RunRow:
@@ -80,7 +83,13 @@ def inbox_row(row: Row) -> InboxRow:
 def worker_row(row: Row) -> WorkerRow:
     """Make a worker of a row of WORKER_COLUMNS."""
     fields = dict(zip(WorkerRow.__struct_fields__, row, strict=True))
-    return WorkerRow(**fields | {"state": WorkerState(fields["state"])})
+    serves = _names.decode(fields["serves"]) if fields["serves"] is not None else None
+    return WorkerRow(**fields | {"state": WorkerState(fields["state"]), "serves": serves})
+
+
+def encode_names(names: tuple[str, ...] | None) -> str | None:
+    """Return the text of the column `serves`."""
+    return None if names is None else msgspec.json.encode(names).decode()
 
 
 def encode_forks(forks: tuple[Fork, ...]) -> str:

@@ -16,7 +16,8 @@ runs, each with a lease.
 - `taken`: ids of messages and cancellations that were delivered in this life of a
   run, so that one sent again is not delivered twice. Cleared when the run ends.
 - `waiters`: runs, besides the parent, that started the same child.
-- `workers`: `taken_by` and `answer` are those of the verb that ended the worker.
+- `workers`: `taken_by` and `answer` are those of the verb that ended the worker. `serves` is a JSON array
+  of the names that its runs may have.
 
 Keys of runs and of inbox rows are never used again (AUTOINCREMENT): a worker that
 was frozen may still hold one. Times are seconds since the epoch, except
@@ -151,7 +152,9 @@ CREATE TABLE workers (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_SECOND = "ALTER TABLE workers ADD COLUMN serves TEXT;"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 
 
 def version_of(db: apsw.Connection, path: str) -> int:
