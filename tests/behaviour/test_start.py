@@ -311,9 +311,9 @@ async def test_arguments_are_taken_at_the_start(open_app: OpenApp) -> None:
 
 async def test_arguments_that_do_not_fit_the_signature_are_refused_like_a_call(open_app: OpenApp) -> None:
     async with open_app() as app:
-        with pytest.raises(TypeError, match=r"doubled\(\): too many positional arguments"):
+        with pytest.raises(TypeError, match=r"workflow doubled\(n: int = 1, .*too many positional arguments"):
             await app.start(doubled(1, 2), id="one")  # type: ignore[call-arg]
-        with pytest.raises(TypeError, match=r"doubled\(\): .*unexpected keyword argument 'm'"):
+        with pytest.raises(TypeError, match=r"workflow doubled\(n: int = 1, .*unexpected keyword argument 'm'"):
             await app.start(doubled(m=2), id="one")  # type: ignore[call-arg]
         assert await app.runs() == []
 

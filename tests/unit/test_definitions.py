@@ -211,7 +211,7 @@ def test_a_call_is_awaited_once() -> None:
 
 def test_in_a_run_a_call_is_awaited_once_too() -> None:
     async def body() -> str:
-        call = made()
+        call = made(1)
         task = asyncio.create_task(call)
         await task
         try:

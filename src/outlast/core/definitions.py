@@ -38,7 +38,11 @@ class Step(Definition[P, R]):
         self.settings = settings
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """Make a Call, also of a sync step; in a sync workflow it starts at once and `.result()` waits for it."""
+        """Make a Call, also of a sync step; in a sync workflow it starts at once and `.result()` waits for it.
+
+        Raises TypeError for arguments that the function does not take.
+        """
+        self.check_arguments(args, kwargs)
         place = here.get()
         call: Call[R] = Call(self, args, kwargs, self.settings, place)
         if type(place) is InBody and place.ops.blocking:
@@ -108,6 +112,7 @@ class Workflow(Definition[P, R]):
                 f"workflow {self.name} cannot be a method: its object would be missing where its run is taken over; "
                 "write a function, and pass what it needs as arguments"
             )
+        self.check_arguments(args, kwargs)
         place = here.get()
         call: Call[R] = Call(self, args, kwargs, Settings(), place)
         if type(place) is InBody and place.ops.blocking:

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import functools
 import inspect
-import math
 import sys
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -15,6 +14,9 @@ from outlast.core.errors import WrongUse
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+MOST_SHAPES = 100
+"""So many ways to call one function are known not to need a look at its signature."""
 
 
 class Definition(Generic[P, R]):
@@ -39,6 +41,8 @@ class Definition(Generic[P, R]):
         if not self.name or any(c in self.name for c in "/#.[]!%:") or not self.name.isprintable():
             raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % : may be in it")
         self.is_async = is_async(fn)
+        self._fitting: set[object] = set()  # how many arguments, and which names, it is known to take
+        self._fitting_bound: set[object] = set()  # the same, bound to an object
         functools.update_wrapper(self, fn, updated=())  # type: ignore[arg-type]
         self.__name__: str = getattr(fn, "__name__", self.name)  # partials and callable objects have none
         # Frameworks ask inspect and asyncio whether to await. Both look at the code's flags of anything
@@ -59,6 +63,7 @@ class Definition(Generic[P, R]):
         bound = copy.copy(self)
         bound.fn = bound.__wrapped__ = functools.partial(self.fn, instance)  # type: ignore[attr-defined]
         bound.has_self = True
+        bound._fitting = self._fitting_bound
         return bound
 
     def __repr__(self) -> str:
@@ -91,27 +96,19 @@ class Definition(Generic[P, R]):
 
     def check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call of the function would, when it does not take these arguments."""
-        fewest, most = self._positional
-        if not kwargs and fewest <= len(args) <= most:
+        shape = (len(args), *kwargs) if kwargs else len(args)
+        if shape in self._fitting:
             return
-        if self.signature is not None:
-            try:
-                self.signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{self.name}(): {error}") from None
-
-    @functools.cached_property
-    def _positional(self) -> tuple[float, float]:
-        """How many positional arguments suffice at least and at most: a quick look for the usual call."""
-        fewest, most = 0, 0
-        for parameter in self.signature.parameters.values() if self.signature is not None else ():
-            required = parameter.default is parameter.empty
-            match parameter.kind:
-                case parameter.POSITIONAL_ONLY | parameter.POSITIONAL_OR_KEYWORD:
-                    fewest, most = fewest + required, most + 1
-                case parameter.KEYWORD_ONLY if required:
-                    return (math.inf, 0)
-        return fewest, most
+        try:  # a decorator's wrapper is asked itself: it may add arguments to those that it is given
+            takes = inspect.signature(self.fn, follow_wrapped=False)
+        except (TypeError, ValueError):
+            return
+        try:
+            takes.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.noun} {self.name}{_shown(self.fn)}: {error}") from None
+        if len(self._fitting) < MOST_SHAPES:
+            self._fitting.add(shape)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature | None:
@@ -126,6 +123,14 @@ def is_async(fn: Any) -> bool:
     fn = _innermost(fn)
     called = getattr(type(fn), "__call__", None)  # noqa: B004 - a callable object may be async, too
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(called)
+
+
+def _shown(fn: Any) -> str:
+    """Return the signature of a function as its author wrote it."""
+    try:
+        return str(inspect.signature(fn, eval_str=True))
+    except Exception:  # noqa: BLE001 - an annotation may be anything
+        return str(inspect.signature(fn))
 
 
 def _innermost(fn: Any) -> Any:

@@ -239,7 +239,6 @@ class App:
         definition = call.definition
         if isinstance(definition, Step):
             registry.check_run_of(definition)
-        definition.check_arguments(call.args, call.kwargs)
         try:
             data = self.codec.encode([list(call.args), call.kwargs])
         except EncodingError as error:
