@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import os
 import sys
 import types
 import typing
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -155,7 +155,8 @@ def _main_alias() -> str | None:
     file = getattr(main, "__file__", None)
     if not isinstance(file, str):
         return None
-    stem = PurePath(file).stem
+    name = file.rpartition(os.sep)[2]
+    stem = name.rpartition(".")[0] or name
     return stem if stem.isidentifier() and stem not in sys.stdlib_module_names else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import sys
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ def _of_class(cls: Any, value: Any) -> Any:
         return value
     if hasattr(cls, "model_validate"):
         return cls.model_validate(value)  # pydantic's error is a ValueError, which msgspec makes its own
-    if isinstance(cls, type) and issubclass(cls, PurePath):
+    pathlib = sys.modules.get("pathlib")  # not imported: then no class is one of its
+    if pathlib is not None and isinstance(cls, type) and issubclass(cls, pathlib.PurePath):
         return cls(value)
     raise NotImplementedError(f"no way from JSON to {cls!r}")

@@ -6,7 +6,6 @@ import base64
 import binascii
 import datetime as dt
 import numbers
-import pathlib
 import re
 import uuid
 import zoneinfo
@@ -255,28 +254,6 @@ def _tag_uuid(value: uuid.UUID, walk: Walk, depth: int) -> object:
 @untagger("$uuid")
 def _untag_uuid(payload: str, hint: object) -> uuid.UUID:
     return uuid.UUID(payload)
-
-
-@tagger(pathlib.PosixPath, pathlib.WindowsPath)
-def _tag_path(value: pathlib.Path, walk: Walk, depth: int) -> object:
-    return {"$path": _tag_str(str(value), walk, depth)}
-
-
-@untagger("$path")
-def _untag_path(payload: Any, hint: object) -> pathlib.Path:
-    return pathlib.Path(untag(payload, hint))
-
-
-@tagger(pathlib.PurePosixPath, pathlib.PureWindowsPath)
-def _tag_pure_path(value: pathlib.PurePath, walk: Walk, depth: int) -> object:
-    return {"$purepath": [type(value).__name__, _tag_str(str(value), walk, depth)]}
-
-
-@untagger("$purepath")
-def _untag_pure_path(payload: list[Any], hint: object) -> pathlib.PurePath:
-    name, text = payload
-    cls = {"PurePosixPath": pathlib.PurePosixPath, "PureWindowsPath": pathlib.PureWindowsPath}[name]
-    return cls(untag(text, hint))
 
 
 @tagger(type(msgspec.UNSET))

@@ -10,6 +10,7 @@ all unless the bytes hold a tag.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -70,6 +71,8 @@ _T = TypeVar("_T", bound=Callable[..., object])
 TAGGERS: Final[dict[type, Tagger]] = {}
 KIND_TAGGERS: Final[dict[Kind, Tagger]] = {}
 UNTAGGERS: Final[dict[str, Untagger]] = {}
+LATE: Final = dict.fromkeys(("pathlib", "$path", "$purepath"), "outlast.codec.paths")
+"""What knows the types of a module, and tags, that are too rare to be imported before they come."""
 FALLBACKS: Final[list[Callable[[type], Tagger | None]]] = []  # asked in order for a type that nothing else knows
 
 
@@ -131,10 +134,20 @@ def tag_by_class(value: object, walk: Walk, depth: int) -> object:
 
 @per_class
 def _tagger_of(cls: type) -> Tagger | None:
+    if _import_late(cls.__module__.partition(".")[0]) and cls in TAGGERS:
+        return TAGGERS[cls]
     kind = kind_of(cls)
     if kind is not None:
         return KIND_TAGGERS.get(kind)
     return next((found for ask in FALLBACKS if (found := ask(cls)) is not None), None)
+
+
+def _import_late(name: str) -> bool:
+    """Import what knows the types of a module, or a tag; tell whether there is such a thing."""
+    late = LATE.get(name)
+    if late is not None:
+        importlib.import_module(late)
+    return late is not None
 
 
 @tagger(list)
@@ -240,6 +253,8 @@ def untag(value: Any, hint: object) -> Any:
             (key,) = value
             if key[:1] == "$":
                 found = UNTAGGERS.get(key)
+                if found is None and _import_late(key):
+                    found = UNTAGGERS.get(key)
                 if found is None:
                     raise DecodingError(f"unknown tag {key!r}: was it stored by a newer version of Outlast?")
                 return found(value[key], hint)

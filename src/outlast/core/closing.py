@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import ctypes
 from typing import Any
 
 from outlast.core.errors import Suspended
@@ -40,4 +39,6 @@ def _keep(coro: object) -> None:
 
     The garbage collector would run it in the midst of another run, or at the process's exit, without end.
     """
+    import ctypes  # noqa: PLC0415 - seldom needed, and slow to import
+
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(coro))

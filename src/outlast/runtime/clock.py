@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 if hasattr(time, "CLOCK_BOOTTIME"):
     _boot_time: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -33,7 +32,8 @@ class SystemClock:
 
 def _read_boot_id() -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
     except OSError:  # not Linux: the start time to the second is as good a name as there is
         return f"boot-{int(time.time() - time.monotonic())}"
 

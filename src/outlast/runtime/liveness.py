@@ -17,7 +17,6 @@ import fcntl
 import os
 import struct
 from enum import Enum
-from pathlib import Path
 
 from outlast.core.records import WorkerRow
 
@@ -38,9 +37,9 @@ class Alive(Enum):
 class LockFile:
     """The lock of this process's own worker."""
 
-    def __init__(self, folder: Path, worker: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / f"{worker}.lock"
+    def __init__(self, folder: str, worker: str) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self.path = os.path.join(folder, f"{worker}.lock")
         self._pid = os.getpid()
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,7 +54,7 @@ class LockFile:
         if self._fd < 0 or os.getpid() != self._pid:
             return
         with contextlib.suppress(OSError):
-            self.path.unlink()
+            os.unlink(self.path)
         os.close(self._fd)
         self._fd = -1
         _held.discard(self._name)
@@ -68,7 +67,7 @@ def probe(row: WorkerRow, boot_id: str) -> Alive:
     if row.boot != boot_id:
         return Alive.UNKNOWN  # another machine, or before a restart: the lease decides
     try:
-        stat = Path(row.lock_path).stat()
+        stat = os.stat(row.lock_path)
     except OSError:
         return Alive.UNKNOWN  # removed: the lease decides
     if stat.st_ino != row.lock_inode:
@@ -103,6 +102,5 @@ def _is_locked(fd: int) -> bool:
 def remove_lock_file(row: WorkerRow) -> None:
     """Remove what a dead worker left behind."""
     with contextlib.suppress(OSError):
-        path = Path(row.lock_path)
-        if row.lock_path and path.stat().st_ino == row.lock_inode:
-            path.unlink()
+        if row.lock_path and os.stat(row.lock_path).st_ino == row.lock_inode:
+            os.unlink(row.lock_path)

@@ -8,7 +8,6 @@ or a doubt. This is the only code that starts a user's step.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -350,6 +349,8 @@ def _facts(annotations: dict[str, Any]) -> str:
 
     They are for people, so what JSON cannot hold is told by its text, and never fails.
     """
+    import json  # noqa: PLC0415 - seldom needed, and slow to import
+
     facts = {}
     for name, fact in annotations.items():
         try:

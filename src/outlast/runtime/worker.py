@@ -20,7 +20,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import StoreError
@@ -57,7 +56,7 @@ class Worker:
         clock: SystemClock,
         notices: Notices,
         readers: ThreadPoolExecutor,
-        lock_folder: Path | None,
+        lock_folder: str | None,
         lease_s: float,
         park_after: float,
         max_runs: int,
@@ -141,7 +140,7 @@ class Worker:
         )
         if self._lock_folder is not None:
             self._lock = LockFile(self._lock_folder, self.id)
-            row.lock_path, row.lock_inode = str(self._lock.path), self._lock.inode
+            row.lock_path, row.lock_inode = self._lock.path, self._lock.inode
         self.row = row
         return row
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from outlast.core.errors import WrongUse
 from outlast.stores.protocol import Clock, Store
@@ -53,6 +52,8 @@ def _after_host(rest: str, url: str) -> str:
         raise WrongUse(f"{url} has two slashes where SQLite needs three: sqlite:///{rest}; four for an absolute path")
     if "?" in rest:
         raise WrongUse(f"{url} has options after '?', and there are none for SQLite")
+    from urllib.parse import unquote  # noqa: PLC0415 - seldom needed, and slow to import
+
     return unquote(rest[1:])
 
 

@@ -31,7 +31,6 @@ of wall time moves (boot time on one machine, the server's clock on a server).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -151,7 +150,7 @@ class Store(Protocol):
         """Return what is wrong with the store's content (integrity and the invariants that SQL can see); [] is good."""
         ...
 
-    def lock_folder(self) -> Path | None:
+    def lock_folder(self) -> str | None:
         """Return the folder for the workers' lock files, for a store whose workers are all on this machine."""
         ...
 

@@ -44,9 +44,9 @@ class SqliteStore:
         """Return the file's absolute path."""
         return self._connections.file.path
 
-    def lock_folder(self) -> Path:
+    def lock_folder(self) -> str:
         """Return the folder beside the file where workers keep their lock files."""
-        return Path(f"{self.path}-workers")
+        return f"{self.path}-workers"
 
     def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
         """Commit the verbs in one transaction and answer each, in order."""
