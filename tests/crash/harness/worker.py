@@ -74,9 +74,9 @@ def run(config: Config) -> None:
     if config.rebooted:
         boot = SystemClock.boot
         SystemClock.boot_id = lambda _: "another start"  # type: ignore[method-assign]
-        SystemClock.boot = lambda self: boot(self) % 1000  # type: ignore[method-assign]
+        SystemClock.boot = lambda _: boot() % 1000  # type: ignore[assignment]
     if config.skew_s:
-        SystemClock.wall = lambda _: time.time() + config.skew_s  # type: ignore[method-assign]
+        SystemClock.wall = lambda _: time.time() + config.skew_s  # type: ignore[assignment]
     for name in config.broken:
         getattr(broken, name)()
     if config.faults or config.recording or config.chaos:
