@@ -381,3 +381,54 @@ async def test_a_cancellation_asked_for_while_a_run_gets_stuck_is_kept(open_app:
         await app.resolve("one", "pay", outlast.Happened(None))
         assert isinstance(await failure(run), RunCancelled)
     assert done == []
+
+
+# -- a body that goes on all the same ------------------------------------------------------------
+
+
+def stubborn(door: Door, *, corrected: bool = False) -> Any:
+    """Return a workflow that catches each cancellation and goes on; `corrected` is the next version of its code."""
+
+    @step
+    async def work() -> None:
+        await door.passed()
+
+    @workflow
+    async def stubborn() -> None:
+        while True:
+            try:
+                await work()
+            except asyncio.CancelledError:
+                done.append("caught")
+                if corrected:
+                    raise
+
+    return stubborn
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["at_once", "after_more_steps"])
+async def test_a_body_that_catches_its_cancellation_runs_on_until_its_code_is_corrected(
+    open_app: OpenApp, goes_on: bool
+) -> None:
+    door = Door()
+    async with open_app() as app:
+        run = await app.start(stubborn(door)(), id="one")
+        await door.reached(1)
+        await run.cancel()
+        await door.reached(2)
+        await run.cancel()  # it was told already
+        assert await run.status() == "running"
+        if goes_on:
+            door.open()
+            await has_recorded(run, "step")
+            door.shut()
+            await door.reached(4)
+        assert (done, [s.kind for s in await run.steps()].count("cancel")) == (["caught"], 1)
+    stubborn(door, corrected=True)
+    async with open_app() as app:
+        run = await app.get("one")
+        if goes_on:
+            assert (await stuck(run)).reason == "diverged"
+            await run.cancel()
+        assert isinstance(await failure(run), RunCancelled)
+        assert await run.status() == "cancelled"
