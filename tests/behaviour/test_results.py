@@ -69,7 +69,7 @@ async def test_a_result_that_takes_too_long_ends_the_waiting_only(open_app: Open
     door = Door()
     async with open_app() as app:
         run = await app.start(slow_workflow(door)(), id="one")
-        with pytest.raises(TimeoutError, match=r"run one had not ended after 0\.01 s; it goes on"):
+        with pytest.raises(TimeoutError, match=r"run one \(\w+\) had not ended after 0\.01 s: it is running on worker"):
             await run.result(timeout=0.01)
         with pytest.raises(TimeoutError):
             await run.result(timeout=0)
@@ -84,6 +84,16 @@ async def test_a_timeout_of_zero_asks_whether_the_run_has_ended(open_app: OpenAp
         assert await run.result(timeout=0) == 4
         async with open_app(worker=False) as client:
             assert await (await client.get("one")).result(timeout=0) == 4
+
+
+async def test_who_waits_in_vain_is_told_that_nobody_executes_the_run(open_app: OpenApp, url: str) -> None:
+    async with open_app(worker=False) as client:
+        run = await client.start(doubled(2), id="one")
+        with pytest.raises(TimeoutError) as told:
+            await run.result(timeout=0.01)
+    command = f"outlast worker {__name__} --url {url}" if "sqlite" in url else "App(worker=True) in this process"
+    why = f"it is pending, and no worker is alive; start one: {command}"
+    assert str(told.value) == f"run one (doubled) had not ended after 0.01 s: {why}"
 
 
 async def test_a_client_in_another_app_gets_the_result(open_app: OpenApp) -> None:

@@ -46,8 +46,8 @@ class Past:
         row = RunRow(pk=0, id=id, incarnation=id, workflow=workflow, definition=f"shop:{workflow}", input=b"[[1],{}]")
         self.store.transact([StartRun(run=row)])
 
-    def register(self, worker: str = "w") -> None:
-        row = WorkerRow(id=worker, pid=os.getpid(), host="host", boot=self.clock.boot_id())
+    def register(self, worker: str = "w", *serves: str) -> None:
+        row = WorkerRow(id=worker, pid=os.getpid(), host="host", boot=self.clock.boot_id(), serves=serves)
         self.store.transact([Register(worker=row, lease_s=30.0)])
 
     def claim(self, worker: str = "w", workflow: str = "fulfil") -> RunRow:
@@ -166,10 +166,26 @@ def test_due_runs_that_no_worker_claims_are_found(command: Outlast, past: Past) 
     assert orders["what"].startswith("2 runs of fulfil due and not claimed, old since 1 min 4")
     assert orders["what"].endswith("no worker is alive")
     assert set(orders["runs"]) == {"old", "newer"}
-    assert "shop:fulfil" in orders["do"][0]
+    assert orders["do"] == ["start a worker, where its code is:", f"  outlast worker shop --url {command.store}"]
     assert mail["runs"] == ["mail-1"]
-    past.register()
-    assert "1 worker alive, and none seems to have this workflow" in findings(command)[0]["what"]
+    past.register("w", "mail", "step:mail")
+    orders, mail = findings(command)
+    assert orders["what"].endswith("no living worker knows fulfil")
+    assert orders["needs_person"]
+    assert mail["what"].endswith("the workers that know it are full")
+    assert not mail["needs_person"]
+    assert "SERVES" in command.here("doctor").stdout
+    (worker,) = json.loads(command.here("doctor", "--json").stdout)["workers"]
+    assert worker["serves"] == ["mail", "step:mail"]
+
+
+def test_show_says_so_too(command: Outlast, past: Past) -> None:
+    past.start("r")
+    advice = ["no worker is alive; start one, where its code is:", f"  outlast worker shop --url {command.store}"]
+    assert command.json("show", "r")["advice"] == advice
+    assert advice[1] in command.here("show", "r").stdout
+    past.register("w", "fulfil")
+    assert command.json("show", "r")["advice"] == []
 
 
 def test_a_queue_before_workers_that_are_full_needs_nobody(command: Outlast, past: Past) -> None:
@@ -177,10 +193,10 @@ def test_a_queue_before_workers_that_are_full_needs_nobody(command: Outlast, pas
     past.start("first")
     past.start("second")
     past.clock.ago = 0
-    past.register()
+    past.register("w", "fulfil")
     past.claim()
     (finding,) = findings(command)
-    assert "the workers that have it are full" in finding["what"]
+    assert "the workers that know it are full" in finding["what"]
     assert finding["runs"] == ["second"]
     assert not finding["needs_person"]
 
@@ -193,6 +209,7 @@ def test_an_expired_lease_without_a_living_worker_needs_a_person(command: Outlas
     (finding,) = findings(command)
     assert "worker w is expired and holds 1 run" in finding["what"]
     assert finding["needs_person"]
+    assert finding["do"] == ["start one, where its code is:", f"  outlast worker shop --url {command.store}"]
     past.register("living")
     (finding,) = findings(command)
     assert "a living worker takes them over" in finding["what"]

@@ -22,6 +22,17 @@ def test_start_prints_the_id_of_a_run_that_waits_for_a_worker(command: Outlast) 
     assert result.returncode == 0, result.stderr
     run = result.stdout.strip()
     assert command.json("show", run)["run"]["status"] == "pending"
+    assert result.stderr == f"run {run} waits for a worker: no worker is alive; start one: outlast worker agent.py\n"
+
+
+def test_start_says_nothing_of_workers_where_one_takes_the_run_or_json_is_wanted(command: Outlast) -> None:
+    assert command("start", "agent.py:fulfil", '["order"]', "--json").stderr == ""
+    other = command.write("other.py", "import outlast\n\n\n@outlast.workflow\nasync def other() -> None:\n    pass\n")
+    with command.process("worker", "agent.py") as worker:
+        worker.wait_for("ready")
+        assert command("start", "agent.py:fulfil", '["order"]').stderr == ""
+        hint = command("start", f"{other}:other", "--url", "outlast.db").stderr
+    assert "no living worker knows other; start one: outlast worker other.py --url outlast.db" in hint
 
 
 def test_start_with_an_id_can_be_said_again(command: Outlast) -> None:
@@ -160,8 +171,23 @@ def test_start_and_wait_for_a_worker(command: Outlast) -> None:
 def test_waiting_says_that_no_worker_is_alive(command: Outlast) -> None:
     result = command("start", "agent.py:fulfil", '["order"]', "--wait", "--timeout", "2.5", "--id", "r")
     assert result.returncode == ExitCode.TIMED_OUT
-    assert "outlast worker" in result.stderr
-    assert "run r has not ended within 2.5 s; it is pending" in result.stderr
+    hint, error = result.stderr.splitlines()[1:]
+    assert hint == "run r waits for a worker: no worker is alive; start one: outlast worker agent"
+    why = "it is pending, and no worker is alive; start one: outlast worker agent"
+    assert error == f"error: run r (fulfil) has not ended within 2.5 s; {why}"
+
+
+def test_a_timeout_says_who_executes_the_run(command: Outlast) -> None:
+    command("start", "agent.py:slow", '["never"]', "--id", "r")
+    with command.process("worker", "agent.py") as worker:
+        worker.wait_for("step began")
+        result = command.here("result", "r", "--timeout", "0")
+        assert "run r (slow) has not ended within 0 s; it is running on worker" in result.stderr
+        assert f"-{worker.pid}-" in result.stderr
+        worker.signal(signal.SIGKILL)
+        worker.exit_code()
+    result = command.here("result", "r", "--timeout", "0")
+    assert "it is running, its worker is dead, and no worker is alive; start one: outlast worker agent" in result.stderr
 
 
 def test_timeout_without_waiting_is_wrong(command: Outlast) -> None:
@@ -224,7 +250,7 @@ def test_cancel_waits_for_a_run_that_is_under_way(command: Outlast) -> None:
 def test_ctrl_c_while_waiting_leaves_the_run_alone(command: Outlast) -> None:
     command("start", "agent.py:fulfil", '["order"]', "--id", "r")
     with command.process("result", "r") as waiting:
-        waiting.wait_for("none is alive")
+        waiting.wait_for("no worker is alive")
         waiting.signal(signal.SIGINT)
         assert waiting.exit_code() == ExitCode.INTERRUPTED
         assert not any("Traceback" in line for line in waiting.lines)

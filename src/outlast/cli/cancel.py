@@ -40,7 +40,7 @@ def cancel(
 
     async def ask(app: App) -> RunRow:
         await app.cancel(run)
-        return await wait_for_end(app, run, timeout, as_json=as_json) if wait else await run_row(app, run)
+        return await wait_for_end(app, run, timeout, as_json=as_json, url=url) if wait else await run_row(app, run)
 
     row = with_store(url, ask)
     status = row.status.value

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from outlast.cli.advice import advice_for, why_stuck
+from outlast.cli.opening import worker_for
 from outlast.cli.wording import counted, lasted
-from outlast.cli.workers import SeenWorker, seen_workers
 from outlast.core.errors import OutlastError
 from outlast.core.records import Record, RunRow
 from outlast.core.transitions import Status
 from outlast.runtime.app import App
+from outlast.runtime.seen import SeenWorker, seen_workers, why_nobody
 from outlast.stores.protocol import RunFilter, StoreInfo
 
 OVERDUE_S = 5.0
@@ -54,13 +55,13 @@ class Diagnosis:
 def diagnose(app: App, url: str | None, *, check: bool) -> Diagnosis:
     """Look at the store of an open App. Blocking. It only reads, so it works while somebody holds the write lock."""
     store = app.store
-    found = Diagnosis(store.info(), seen_workers(app), None, [], store.now())
+    found = Diagnosis(store.info(), seen_workers(store, app.clock.boot_id()), None, [], store.now())
     found.findings += _write_lock(found.info)
     running = _runs(app, found, Status.RUNNING)
     found.oldest_running = min(running, key=lambda run: run.started or run.created, default=None)
     found.findings += _stuck(app, found, url)
-    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), running, found)
-    found.findings += _dead_workers(running, found, store.orphans())
+    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), found, url)
+    found.findings += _dead_workers(running, found, store.orphans(), url)
     if check:
         for problem in store.check():
             what = f"the store's content is damaged: {problem}"
@@ -110,35 +111,25 @@ def _records(app: App, run: RunRow) -> list[Record]:
         return []
 
 
-def _overdue(runs: list[RunRow], running: list[RunRow], found: Diagnosis) -> Iterator[Finding]:
-    """Yield a finding for each workflow whose due runs nobody claims.
-
-    Which workflows a worker has is not in the store; that it executes some run of one shows it.
-    """
+def _overdue(runs: list[RunRow], found: Diagnosis, url: str | None) -> Iterator[Finding]:
+    """Yield a finding for each workflow whose due runs nobody claims."""
     overdue = [run for run in runs if run.due is not None and run.due < found.now - OVERDUE_S]
-    alive = {worker.row.id for worker in found.workers if worker.alive}
-    served = {run.workflow for run in running if run.owner in alive}
     for workflow, number in Counter(run.workflow for run in overdue).most_common():
         mine = [run for run in overdue if run.workflow == workflow]
         oldest = min(mine, key=lambda run: run.due or 0.0)
         age = lasted(found.now - (oldest.due or found.now))
         what = f"{counted(number, 'run')} of {workflow} due and not claimed, {oldest.id} since {age}"
         ids = [run.id for run in mine]
-        if workflow in served:
-            yield Finding(f"{what}: the workers that have it are full", [], needs_person=False, runs=ids)
-            continue
-        why = (
-            f"{counted(len(alive), 'worker')} alive, and none seems to have this workflow"
-            if alive
-            else "no worker is alive"
-        )
-        do = [f"start a worker for the code it came from ({oldest.definition or workflow}):", "  outlast worker CODE"]
-        yield Finding(f"{what}: {why}", do, runs=ids)
+        if why := why_nobody(found.workers, workflow):
+            places = dict.fromkeys(worker_for(url, run) for run in mine)
+            do = ["start a worker, where its code is:", *(f"  {place}" for place in places)]
+            yield Finding(f"{what}: {why}", do, runs=ids)
+        else:
+            yield Finding(f"{what}: the workers that know it are full", [], needs_person=False, runs=ids)
 
 
-def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str]) -> Iterator[Finding]:
+def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str], url: str | None) -> Iterator[Finding]:
     """Yield a finding for each owner of runs that is no living worker."""
-    alive = [worker for worker in found.workers if worker.alive]
     conditions = {worker.row.id: worker.condition for worker in found.workers}
     owned = Counter(run.owner for run in running)
     for owner in sorted({worker.row.id for worker in found.workers if not worker.alive} | set(orphans)):
@@ -146,9 +137,11 @@ def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str]) -
             continue
         condition = conditions.get(owner, "unknown to the store")
         what = f"worker {owner} is {condition} and holds {counted(owned[owner], 'run')}"
-        ids = [run.id for run in running if run.owner == owner]
-        if alive:
+        mine = [run for run in running if run.owner == owner]
+        ids = [run.id for run in mine]
+        if any(worker.alive for worker in found.workers):
             yield Finding(f"{what}; a living worker takes them over", [], needs_person=False, runs=ids)
         else:
+            places = dict.fromkeys(worker_for(url, run) for run in mine)
             what = f"{what}, and no worker is alive to take them over"
-            yield Finding(what, ["start one:", "  outlast worker CODE"], runs=ids)
+            yield Finding(what, ["start one, where its code is:", *(f"  {place}" for place in places)], runs=ids)

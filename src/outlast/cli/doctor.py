@@ -14,9 +14,11 @@ from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told
 from outlast.cli.opening import with_store
 from outlast.cli.options import Json, Url
-from outlast.cli.wording import ago, iso_time, lasted, size, visible, visible_lines
+from outlast.cli.wording import ago, iso_time, lasted, shortened, size, visible, visible_lines
 from outlast.core.transitions import Status
+from outlast.runtime.registry import STEP_PREFIX
 
+SERVES_LENGTH = 60
 CONDITION_STYLE = {"alive": "green", "expired": "yellow", "dead": "red"}
 
 
@@ -76,8 +78,10 @@ def _print_workers(found: Diagnosis) -> None:
         lease = "" if left is None else f"{lasted(left)} left" if left > 0 else f"ran out {lasted(-left)} ago"
         condition = Text(worker.condition, style=CONDITION_STYLE.get(worker.condition, ""))
         age = lasted(found.now - row.started) if row.started else ""
-        rows.append((row.id, condition, str(row.pid), row.host, age, lease, row.version, row.python))
-    output.print_table(("worker", "state", "pid", "host", "age", "lease", "version", "python"), rows)
+        serves = ", ".join(name for name in row.serves or () if not name.startswith(STEP_PREFIX))
+        facts = (str(row.pid), row.host, age, lease, row.version, row.python, shortened(serves, SERVES_LENGTH))
+        rows.append((row.id, condition, *facts))
+    output.print_table(("worker", "state", "pid", "host", "age", "lease", "version", "python", "serves"), rows)
 
 
 def _print_findings(findings: list[Finding]) -> None:
@@ -108,7 +112,7 @@ def _json(found: Diagnosis) -> dict[str, Any]:
             {
                 "id": worker.row.id, "state": worker.condition, "pid": worker.row.pid, "host": worker.row.host,
                 "started": iso_time(worker.row.started or None), "lease_left_s": worker.lease_left_s,
-                "version": worker.row.version, "python": worker.row.python,
+                "version": worker.row.version, "python": worker.row.python, "serves": worker.row.serves,
             }
             for worker in found.workers
         ],

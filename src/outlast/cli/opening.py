@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from outlast.core.errors import StoreError, WrongUse
+from outlast.core.records import RunRow
 from outlast.runtime.app import App
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.seen import SeenWorker, code_of, seen_workers
 from outlast.stores.open import open_store
 
 T = TypeVar("T")
@@ -47,6 +49,16 @@ def _check_exists(url: str | None) -> None:
         open_store(found, SystemClock(), read_only=True).close()
     except StoreError as error:
         raise type(error)(f"{error}; --url or OUTLAST_URL names another store") from None
+
+
+def worker_for(url: str | None, run: RunRow) -> str:
+    """Return the command that starts a worker for the code of a run, as a person would type it beside that code."""
+    return command_line(url, "worker", code_of(run))
+
+
+async def workers_of(app: App) -> list[SeenWorker]:
+    """Return all workers that an open App's store knows."""
+    return await asyncio.to_thread(seen_workers, app.store, app.clock.boot_id())
 
 
 def command_line(url: str | None, *words: Any) -> str:

@@ -18,5 +18,5 @@ def result(run: RunId, timeout: Timeout = None, url: Url = None, as_json: Json =
     outlast result order-55
     outlast result order-55 --timeout 0     only look
     """
-    row = with_store(url, lambda app: wait_for_end(app, run, timeout, as_json=as_json))
+    row = with_store(url, lambda app: wait_for_end(app, run, timeout, as_json=as_json, url=url))
     print_json(tell_end(row, as_json=as_json))

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from outlast.cli import output
 from outlast.cli.advice import advice_for, why_stuck
-from outlast.cli.opening import with_store
+from outlast.cli.opening import with_store, worker_for
 from outlast.cli.options import Json, RunId, Url
 from outlast.cli.plain import one_line, plain, plain_error
 from outlast.cli.runs import run_json
@@ -24,6 +24,7 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Status
 from outlast.runtime.app import App
 from outlast.runtime.run import RunInfo, StepInfo, info_of, steps_of
+from outlast.runtime.seen import seen_workers, why_nobody
 from outlast.stores.protocol import Loaded, RunFilter
 
 MOST_CHILDREN = 1000
@@ -39,6 +40,7 @@ class Seen:
     entries: list[Entry]
     children: list[RunRow]
     parent: RunRow | None
+    nobody: str  # why no worker takes it up, if it is due
     now: float
 
     @property
@@ -65,7 +67,7 @@ def show(
     outlast show order-55 --json | jq '.steps[] | select(.state == "failed")'
     """
     seen = with_store(url, lambda app: asyncio.to_thread(_read, app, run))
-    advice = advice_for(seen.run, seen.loaded.records, url, seen.children)
+    advice = advice_for(seen.run, seen.loaded.records, url, seen.children) or _start_one(seen, url)
     if as_json:
         output.print_json(_json(seen, advice))
         return
@@ -86,14 +88,21 @@ def _read(app: App, id: str) -> Seen:
     run = loaded.run
     children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
     parent = app.store.run_by_pk(run.parent) if run.parent is not None else None
+    now = app.store.now()
+    due = run.due is not None and run.due <= now
     return Seen(
         loaded,
         info_of(run, app, {} if parent is None else {parent.pk: parent.id}),
         _entries(app, loaded, children),
         children,
         parent,
-        app.store.now(),
+        why_nobody(seen_workers(app.store, app.clock.boot_id()), run.workflow) if due else "",
+        now,
     )
+
+
+def _start_one(seen: Seen, url: str | None) -> list[str]:
+    return [f"{seen.nobody}; start one, where its code is:", f"  {worker_for(url, seen.run)}"] if seen.nobody else []
 
 
 def _entries(app: App, loaded: Loaded, children: list[RunRow]) -> list[Entry]:

@@ -10,14 +10,15 @@ import typer
 from outlast.cli.arguments import arguments_for
 from outlast.cli.loading import find_definition
 from outlast.cli.logs import Talker
-from outlast.cli.opening import refuse_memory, with_app
+from outlast.cli.opening import command_line, refuse_memory, with_app
 from outlast.cli.options import Json, Timeout, Url
 from outlast.cli.output import print_json, print_line, print_note
 from outlast.cli.plain import plain
-from outlast.cli.waiting import run_row, tell_end, wait_for_end
+from outlast.cli.waiting import run_row, tell_end, tell_if_nobody, wait_for_end
 from outlast.core.definitions import Call
 from outlast.core.errors import WrongUse
 from outlast.core.records import RunRow
+from outlast.core.transitions import Status
 from outlast.runtime import registry
 from outlast.runtime.app import App
 
@@ -45,7 +46,8 @@ def start(
     """Start a run of a workflow, or of a single step, and print its id.
 
     Arguments are converted by the workflow's annotations. A worker
-    executes the run, see `outlast worker`.
+    executes the run, see `outlast worker`; when none is there for it, a
+    line on stderr says so.
 
     \b
     outlast start agent.py:fulfil '["order 55"]' --id order-55
@@ -66,10 +68,13 @@ def start(
     async def begin(app: App) -> RunRow:
         run = await app.start(call, id=id)
         if not (wait or here):
-            return await run_row(app, run.id)
+            row = await run_row(app, run.id)
+            if not as_json and row.status is Status.PENDING:
+                await tell_if_nobody(app, row, command_line(url, "worker", target.rpartition(":")[0]))
+            return row
         if not as_json:
             print_note(f"run {run.id}")
-        return await wait_for_end(app, run.id, timeout, as_json=as_json)
+        return await wait_for_end(app, run.id, timeout, as_json=as_json, url=url)
 
     try:
         row = with_app(app, begin)

@@ -8,13 +8,14 @@ from typing import Any
 
 from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told, tell
+from outlast.cli.opening import worker_for, workers_of
 from outlast.cli.output import print_note, progress
 from outlast.cli.plain import plain, plain_error
-from outlast.cli.workers import living_workers
 from outlast.core.errors import OutlastError, RunNotFound
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
+from outlast.runtime.seen import standing, why_nobody
 
 LOOK_AGAIN_S = 0.25
 HINT_AFTER_S = 2.0
@@ -29,10 +30,10 @@ async def run_row(app: App, id: str) -> RunRow:
     return row
 
 
-async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: bool) -> RunRow:
+async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: bool, url: str | None) -> RunRow:
     """Return a run's row once it has ended or is stuck; ends the command when `timeout` seconds were not enough."""
     run = await app.get(id)
-    meanwhile = asyncio.create_task(_tell_meanwhile(app, id, hint=not as_json))
+    meanwhile = asyncio.create_task(_tell_meanwhile(app, id, url, hint=not as_json))
     error: Exception | None = None
     try:
         await run.result(timeout)
@@ -47,13 +48,13 @@ async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: boo
         return row
     if error is not None:
         raise error
-    waits = f": {row.detail}" if row.detail else ""
-    message = f"run {row.id} has not ended within {timeout or 0:g} s; it is {row.status.value}{waits}"
+    says = standing(row, await workers_of(app), worker_for(url, row))
+    message = f"run {row.id} ({row.workflow}) has not ended within {timeout or 0:g} s; it is {says}"
     tell(message, "TimeoutError", as_json=as_json, run=row.id, status=row.status.value)
     raise Told(ExitCode.TIMED_OUT)
 
 
-async def _tell_meanwhile(app: App, id: str, *, hint: bool) -> None:
+async def _tell_meanwhile(app: App, id: str, url: str | None, *, hint: bool) -> None:
     """Say on a terminal how the run stands, and in any case when nobody is there to execute it."""
     waited = 0.0
     with contextlib.suppress(OutlastError), progress(f"run {id}") as say:
@@ -66,8 +67,14 @@ async def _tell_meanwhile(app: App, id: str, *, hint: bool) -> None:
             say(f"run {id} is {row.status.value}" + (f": {row.detail}" if row.detail else ""))
             if hint and waited >= HINT_AFTER_S:
                 hint = False
-                if row.status is Status.PENDING and not await asyncio.to_thread(living_workers, app):
-                    print_note(f"run {id} waits for a worker, and none is alive; start one: outlast worker CODE")
+                if row.status is Status.PENDING:
+                    await tell_if_nobody(app, row, worker_for(url, row))
+
+
+async def tell_if_nobody(app: App, run: RunRow, start_one: str) -> None:
+    """Say beside the output that no worker will take a run up as things stand, and what to type."""
+    if why := why_nobody(await workers_of(app), run.workflow):
+        print_note(f"run {run.id} waits for a worker: {why}; start one: {start_one}")
 
 
 def tell_end(row: RunRow, *, as_json: bool) -> Any:

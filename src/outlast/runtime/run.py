@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -10,6 +12,7 @@ from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStu
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime import registry
+from outlast.runtime.seen import code_of, seen_workers, standing
 
 if TYPE_CHECKING:
     from outlast.runtime.app import App
@@ -114,7 +117,7 @@ class Run(Generic[R]):
         """Wait for the end of the run and return its result, or raise the error it ended with.
 
         `timeout` in seconds limits the waiting only. Raises RunCancelled when the run was
-        cancelled, RunStuck when it needs a person, TimeoutError, RunNotFound.
+        cancelled, RunStuck when it needs a person, TimeoutError (which says how it stands), RunNotFound.
         """
         return self._outcome(await self._end(timeout))  # type: ignore[no-any-return]
 
@@ -122,12 +125,22 @@ class Run(Generic[R]):
         if timeout is None or self._row.status is Status.SUCCEEDED:
             return await self._app._end_of(self._row)
         now = await self._fresh()  # a look comes first, so that a timeout of 0 asks whether it has ended
-        if now.status in ENDED or now.status is Status.STUCK:
+        if not _is_over(now):
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(self._app._end_of(now), timeout)
+            now = await self._fresh()
+        if _is_over(now):
             return now
-        try:
-            return await asyncio.wait_for(self._app._end_of(now), timeout)
-        except TimeoutError:
-            raise TimeoutError(f"run {self.id} had not ended after {timeout} s; it goes on") from None
+        raise TimeoutError(await self._how_it_stands(now, timeout))
+
+    async def _how_it_stands(self, row: RunRow, after_s: float) -> str:
+        app = self._app
+        start_one = shlex.join(["outlast", "worker", code_of(row), "--url", app.url])
+        if app.url.startswith("memory:"):
+            start_one = "App(worker=True) in this process"
+        workers = await app._read(seen_workers, app.store, app.clock.boot_id())
+        says = standing(row, workers, start_one)
+        return f"run {self.id} ({row.workflow}) had not ended after {after_s:g} s: it is {says}"
 
     def _outcome(self, row: RunRow) -> Any:
         codec = self._app.codec
@@ -177,6 +190,10 @@ class Run(Generic[R]):
         if row is None:
             raise RunNotFound(f"run {self.id} is no longer in the store (it was pruned)")
         return row
+
+
+def _is_over(row: RunRow) -> bool:
+    return row.status in ENDED or row.status is Status.STUCK
 
 
 def info_of(row: RunRow, app: App, parents: dict[int, str]) -> RunInfo:

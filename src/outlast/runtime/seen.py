@@ -1,0 +1,76 @@
+"""What a store and the kernel say of the workers, and of a run that none of them executes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outlast.core.records import RunRow, WorkerRow, WorkerState
+from outlast.core.transitions import Status
+from outlast.runtime.liveness import Alive, probe
+from outlast.stores.protocol import Store
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWorker:
+    """A worker as far as can be seen from here. `condition` is `alive`, `expired`, `dead` or `gone`.
+
+    `lease_left_s` is None where its lease cannot be read here (another start of the machine).
+    """
+
+    row: WorkerRow
+    condition: str
+    lease_left_s: float | None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it executes runs, as far as can be seen."""
+        return self.condition == "alive"
+
+    def may_serve(self, workflow: str) -> bool:
+        """Tell whether it executes runs of this name, or has not said what it executes."""
+        return self.alive and (self.row.serves is None or workflow in self.row.serves)
+
+
+def seen_workers(store: Store, boot_id: str) -> list[SeenWorker]:
+    """Return all workers that the store knows, newest first. `boot_id` is this start of the machine. Blocking."""
+    lease_now = store.lease_now()
+    return [_seen(row, boot_id, lease_now) for row in store.workers()]
+
+
+def _seen(row: WorkerRow, boot_id: str, lease_now: float) -> SeenWorker:
+    if row.state is not WorkerState.ALIVE:
+        return SeenWorker(row, row.state.value, None)
+    if row.boot != boot_id:
+        return SeenWorker(row, "dead", None)  # from before this machine's last start, or of another machine's file
+    left = row.lease_until - lease_now
+    if probe(row, boot_id) is Alive.NO:
+        return SeenWorker(row, "dead", left)
+    return SeenWorker(row, "alive" if left > 0 else "expired", left)
+
+
+def why_nobody(workers: Sequence[SeenWorker], workflow: str) -> str:
+    """Return why no worker executes runs of this name, or nothing where one does, or may."""
+    if any(worker.may_serve(workflow) for worker in workers):
+        return ""
+    alive = any(worker.alive for worker in workers)
+    return f"no living worker knows {workflow}" if alive else "no worker is alive"
+
+
+def code_of(run: RunRow) -> str:
+    """Return the module that a run's workflow was defined in, as `outlast worker` takes it; CODE if nobody knows."""
+    return run.definition.partition(":")[0] or "CODE"
+
+
+def standing(run: RunRow, workers: Sequence[SeenWorker], start_one: str) -> str:
+    """Say how a run stands: its status, what it waits for or who executes it, and what to do where nobody does."""
+    says = run.status.value + (f": {run.detail}" if run.detail else "")
+    owner = next((worker for worker in workers if worker.row.id == run.owner), None)
+    if owner is not None and owner.alive:
+        return f"{says} on worker {owner.row.id}"
+    why = why_nobody(workers, run.workflow)
+    if owner is not None and why:
+        return f"{says}, its worker is {owner.condition}, and {why}; start one: {start_one}"
+    if run.status in (Status.PENDING, Status.WAITING) and why:
+        return f"{says}, and {why}; start one: {start_one}"
+    return says
