@@ -367,6 +367,8 @@ class _Told:
     def _soon(self, act: Callable[..., None], *args: Any) -> None:
         if not self._worker.loop.is_closed():
             self._worker.loop.call_soon_threadsafe(act, *args)
+        elif self._worker._watcher is not None:  # the App was never closed, and there is nobody left to tell
+            self._worker._watcher.stop()
 
     def changed(self) -> None:
         self._soon(self._worker.changed)

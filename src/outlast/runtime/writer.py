@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -122,8 +123,20 @@ class Writer:
         while not self._stopping:
             batch: Batch = []
             self._gather(batch, self._wait_s())
+            if self._loop is not None and self._loop.is_closed():
+                self._end_without_app()
+                return
             for pause_s in self._commit(batch):
                 self._pause(pause_s)
+
+    def _end_without_app(self) -> None:
+        """Beat no more: nobody executes the runs that this lease would keep from others."""
+        text = (
+            "an App was left open when its event loop was closed; it does nothing any more, and others take its runs "
+            "over once its lease has ended. Open it with `async with App(...)`, which closes it"
+        )
+        log.warning(text)
+        warnings.warn(text, ResourceWarning, stacklevel=1)
 
     def _gather(self, batch: Batch, wait_s: float) -> None:
         """Add all that has arrived to a batch, waiting for the first."""
