@@ -18,6 +18,9 @@ from outlast.runtime.liveness import Alive, probe, remove_lock_file
 from outlast.stores.protocol import Store
 
 TICK_S = 0.025
+IDLE_TICK_S = 0.1
+"""How often it looks when nothing has changed for `IDLE_AFTER_S`: an idle worker should cost nothing to speak of."""
+IDLE_AFTER_S = 2.0
 SWEEP_S = 1.0
 SWEEP_AFTER_CHANGE_S = 0.05
 
@@ -63,6 +66,7 @@ class Watcher:
         # One that has just come cannot know whether the others could renew. Who lives does so every third of a lease.
         self._judges_from = clock.boot() + patience_s / 2
         self._last_tick = clock.boot()
+        self._idle_from = self._last_tick + IDLE_AFTER_S
         self._stop = threading.Event()
         self._pid = os.getpid()
         self._change = -1
@@ -99,7 +103,7 @@ class Watcher:
     # -- the thread --------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._stop.wait(TICK_S):
+        while not self._stop.wait(TICK_S if self._last_tick < self._idle_from else IDLE_TICK_S):
             self._stop.wait(self._look())
 
     def _look(self) -> float:
@@ -121,6 +125,7 @@ class Watcher:
         change = self._store.change()
         if change != self._change:
             self._change = change
+            self._idle_from = now + IDLE_AFTER_S
             self._look_due = True
             self._next_sweep = min(self._next_sweep, now + SWEEP_AFTER_CHANGE_S)  # it may have been a new worker
             self._told.changed()
