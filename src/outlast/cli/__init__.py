@@ -36,7 +36,8 @@ def outlast(
     outlast doctor                                  what needs a person
 
     Every verb has --help with examples. The store is ./outlast.db, or what
-    --url or the environment's OUTLAST_URL names.
+    --url or the environment's OUTLAST_URL names. --app or OUTLAST_APP names
+    your program's own App, whose codec and settings are used then.
     """
     if version:
         typer.echo(f"outlast {__version__}")

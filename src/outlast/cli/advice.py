@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outlast.cli.opening import command_line
+from outlast.cli.opening import Where
 from outlast.cli.plain import one_line
 from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
@@ -23,22 +23,22 @@ def open_intents(records: Sequence[Record]) -> list[Record]:
     return list(found.values())
 
 
-def advice_for(run: RunRow, records: Sequence[Record], url: str | None, children: Sequence[RunRow] = ()) -> list[str]:
+def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow] = ()) -> list[str]:
     """Return lines that say what to do, with commands that work as things stand: none for a run that needs nobody."""
     if run.status in (Status.FAILED, Status.CANCELLED):
-        return _for_ended(run, records, url, children)
+        return _for_ended(run, records, where, children)
     if run.status is not Status.STUCK:
         return []
-    again = f"  {command_line(url, 'resume', run.id)}"
+    again = f"  {where.command('resume', run.id)}"
     match run.reason:
         case Reason.IN_DOUBT:
-            return [line for intent in open_intents(records) for line in _decision(run, intent, url)]
+            return [line for intent in open_intents(records) for line in _decision(run, intent, where)]
         case Reason.DIVERGED:
             return [
                 "deploy code that does what the journal has (the old one, or outlast.patched around the change), then:",
                 again,
                 "or start anew from the step before the change:",
-                f"  {command_line(url, 'fork', run.id, 'STEP')}",
+                f"  {where.command('fork', run.id, 'STEP')}",
             ]
         case Reason.CRASH_LOOP:
             return ["find what ends its workers (their logs, the kernel's: out of memory?), then:", again]
@@ -46,13 +46,13 @@ def advice_for(run: RunRow, records: Sequence[Record], url: str | None, children
             return ["let the worker import what the value is made of, or mend it, then:", again]
 
 
-def _for_ended(run: RunRow, records: Sequence[Record], url: str | None, children: Sequence[RunRow]) -> list[str]:
-    again = f"  {command_line(url, 'resume', run.id)}"
+def _for_ended(run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow]) -> list[str]:
+    again = f"  {where.command('resume', run.id)}"
     cause = cause_of_end(run, records)
     if cause is not None and (effect := effect_after(cause, records)) is not None:
-        return _new_course(run, records, why_not_resumable(run, cause, effect), new_course_at(cause, effect), url)
+        return _new_course(run, records, why_not_resumable(run, cause, effect), new_course_at(cause, effect), where)
     if first := _children_first(cause, records, children):
-        looks = [f"  {command_line(url, 'show', child.id)}" for child in first]
+        looks = [f"  {where.command('show', child.id)}" for child in first]
         whose = "its child" if len(first) == 1 else "its children"
         return [f"take {whose} up again first, by what these say:", *looks, "then itself:", again]
     if run.status is Status.FAILED and cause is None:
@@ -79,7 +79,7 @@ def _children_first(cause: Record | None, records: Sequence[Record], children: S
     ]
 
 
-def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, url: str | None) -> list[str]:
+def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, where: Where) -> list[str]:
     words, also = ["fork", run.id, step], ""
     if (again := plan_fork(run, records, step).again) is not None:
         words.append("--repeat-once")
@@ -88,7 +88,7 @@ def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, url
     return [
         f"it cannot be resumed: {why}.",
         f"Start a new run from before that{also}:",
-        f"  {command_line(url, *words)}",
+        f"  {where.command(*words)}",
     ]
 
 
@@ -98,13 +98,13 @@ def why_stuck(run: RunRow) -> str:
     return f"{reason}: {run.detail.partition('. Find out whether')[0]}"
 
 
-def _decision(run: RunRow, intent: Record, url: str | None) -> list[str]:
+def _decision(run: RunRow, intent: Record, where: Where) -> list[str]:
     decide = ("resolve", run.id, intent.key, "--attempt", intent.attempt)
     return [
         f"find out whether attempt {intent.attempt} of step {intent.key} took place, then decide:",
         f"  its idempotency key: {derive(run.incarnation, 'step', intent.key)}",
         f"  its arguments: {one_line(intent.args)}",
-        f"  it did, and returned JSON:    {command_line(url, *decide, '--happened', 'JSON')}",
-        f"  it did not, so try it again:  {command_line(url, *decide, '--did-not-happen')}",
-        f"  the step is to fail:          {command_line(url, *decide, '--fail')}",
+        f"  it did, and returned JSON:    {where.command(*decide, '--happened', 'JSON')}",
+        f"  it did not, so try it again:  {where.command(*decide, '--did-not-happen')}",
+        f"  the step is to fail:          {where.command(*decide, '--fail')}",
     ]

@@ -8,8 +8,8 @@ import typer
 
 from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told
-from outlast.cli.opening import with_store
-from outlast.cli.options import Json, RunId, Timeout, Url
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, RunId, Timeout, Url
 from outlast.cli.output import print_json, print_line
 from outlast.cli.waiting import run_row, wait_for_end
 from outlast.core.errors import WrongUse
@@ -23,6 +23,7 @@ def cancel(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     timeout: Timeout = None,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """Ask a run to end.
@@ -38,11 +39,13 @@ def cancel(
     if timeout is not None and not wait:
         raise WrongUse("--timeout limits the waiting, so it goes with --wait")
 
+    where = Where(url, app_name)
+
     async def ask(app: App) -> RunRow:
         await app.cancel(run)
-        return await wait_for_end(app, run, timeout, as_json=as_json, url=url) if wait else await run_row(app, run)
+        return await wait_for_end(app, run, timeout, as_json=as_json, where=where) if wait else await run_row(app, run)
 
-    row = with_store(url, ask)
+    row = with_store(where, ask)
     status = row.status.value
     if as_json:
         print_json({"id": row.id, "status": status})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from outlast.cli.advice import advice_for, why_stuck
-from outlast.cli.opening import worker_for
+from outlast.cli.opening import Where
 from outlast.cli.wording import counted, lasted
 from outlast.core.errors import OutlastError
 from outlast.core.records import Record, RunRow
@@ -52,16 +52,16 @@ class Diagnosis:
         return any(finding.needs_person for finding in self.findings)
 
 
-def diagnose(app: App, url: str | None, *, check: bool) -> Diagnosis:
+def diagnose(app: App, where: Where, *, check: bool) -> Diagnosis:
     """Look at the store of an open App. Blocking. It only reads, so it works while somebody holds the write lock."""
     store = app.store
     found = Diagnosis(store.info(), seen_workers(store, app.clock.boot_id()), None, [], store.now())
     found.findings += _write_lock(found.info)
     running = _runs(app, found, Status.RUNNING)
     found.oldest_running = min(running, key=lambda run: run.started or run.created, default=None)
-    found.findings += _stuck(app, found, url)
-    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), found, url)
-    found.findings += _dead_workers(running, found, store.orphans(), url)
+    found.findings += _stuck(app, found, where)
+    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), found, where)
+    found.findings += _dead_workers(running, found, store.orphans(), where)
     if check:
         for problem in store.check():
             what = f"the store's content is damaged: {problem}"
@@ -98,10 +98,10 @@ def _write_lock(info: StoreInfo) -> Iterator[Finding]:
         yield Finding(what, ["give this user the right to write it and its folder"])
 
 
-def _stuck(app: App, found: Diagnosis, url: str | None) -> Iterator[Finding]:
+def _stuck(app: App, found: Diagnosis, where: Where) -> Iterator[Finding]:
     for run in _runs(app, found, Status.STUCK):
         what = f"run {run.id} ({run.workflow}) is stuck: {why_stuck(run)}"
-        yield Finding(what, advice_for(run, _records(app, run), url), runs=[run.id])
+        yield Finding(what, advice_for(run, _records(app, run), where), runs=[run.id])
 
 
 def _records(app: App, run: RunRow) -> list[Record]:
@@ -111,7 +111,7 @@ def _records(app: App, run: RunRow) -> list[Record]:
         return []
 
 
-def _overdue(runs: list[RunRow], found: Diagnosis, url: str | None) -> Iterator[Finding]:
+def _overdue(runs: list[RunRow], found: Diagnosis, where: Where) -> Iterator[Finding]:
     """Yield a finding for each workflow whose due runs nobody claims."""
     overdue = [run for run in runs if run.due is not None and run.due < found.now - OVERDUE_S]
     for workflow, number in Counter(run.workflow for run in overdue).most_common():
@@ -121,14 +121,14 @@ def _overdue(runs: list[RunRow], found: Diagnosis, url: str | None) -> Iterator[
         what = f"{counted(number, 'run')} of {workflow} due and not claimed, {oldest.id} since {age}"
         ids = [run.id for run in mine]
         if why := why_nobody(found.workers, workflow):
-            places = dict.fromkeys(worker_for(url, run) for run in mine)
+            places = dict.fromkeys(where.worker_for(run) for run in mine)
             do = ["start a worker, where its code is:", *(f"  {place}" for place in places)]
             yield Finding(f"{what}: {why}", do, runs=ids)
         else:
             yield Finding(f"{what}: the workers that know it are full", [], needs_person=False, runs=ids)
 
 
-def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str], url: str | None) -> Iterator[Finding]:
+def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str], where: Where) -> Iterator[Finding]:
     """Yield a finding for each owner of runs that is no living worker."""
     conditions = {worker.row.id: worker.condition for worker in found.workers}
     owned = Counter(run.owner for run in running)
@@ -142,6 +142,6 @@ def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str], u
         if any(worker.alive for worker in found.workers):
             yield Finding(f"{what}; a living worker takes them over", [], needs_person=False, runs=ids)
         else:
-            places = dict.fromkeys(worker_for(url, run) for run in mine)
+            places = dict.fromkeys(where.worker_for(run) for run in mine)
             what = f"{what}, and no worker is alive to take them over"
             yield Finding(what, ["start one, where its code is:", *(f"  {place}" for place in places)], runs=ids)

@@ -12,8 +12,8 @@ from outlast.cli import output
 from outlast.cli.diagnosis import MOST_RUNS, MOST_SHOWN, Diagnosis, Finding, diagnose
 from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told
-from outlast.cli.opening import with_store
-from outlast.cli.options import Json, Url
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, Url
 from outlast.cli.wording import ago, iso_time, lasted, shortened, size, visible, visible_lines
 from outlast.core.transitions import Status
 from outlast.runtime.registry import STEP_PREFIX
@@ -25,6 +25,7 @@ CONDITION_STYLE = {"alive": "green", "expired": "yellow", "dead": "red"}
 def doctor(
     check: Annotated[bool, typer.Option("--check", help="Also check the store's content; reads all of it.")] = False,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """Say how a store stands: what is wrong, why, and what to do.
@@ -36,7 +37,8 @@ def doctor(
     outlast doctor
     outlast doctor --check --json
     """
-    found = with_store(url, lambda app: asyncio.to_thread(diagnose, app, url, check=check))
+    where = Where(url, app_name)
+    found = with_store(where, lambda app: asyncio.to_thread(diagnose, app, where, check=check))
     if as_json:
         output.print_json(_json(found))
     else:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from outlast.cli.opening import with_store
-from outlast.cli.options import Json, RunId, StepName, Url
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, RunId, StepName, Url
 from outlast.cli.output import print_json, print_line
 
 
@@ -21,6 +21,7 @@ def fork(
         bool, typer.Option("--repeat-once", help="Yes, do `once` steps again that the original began after the step.")
     ] = False,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """Start a new run with what a run had recorded before a step, a timer or a child.
@@ -32,7 +33,7 @@ def fork(
     outlast fork order-55 main/plan#2
     outlast fork order-55 main/charge#1 --id order-55-again --repeat-once
     """
-    made = with_store(url, lambda app: app.fork(run, step, new_id=id, repeat_once=repeat_once))
+    made = with_store(Where(url, app_name), lambda app: app.fork(run, step, new_id=id, repeat_once=repeat_once))
     if as_json:
         print_json({"id": made.id, "workflow": made.workflow, "forked_from": run, "step": step})
     else:

@@ -17,6 +17,7 @@ from outlast.core.definitions import Step, Workflow
 from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
 from outlast.runtime import registry
+from outlast.runtime.app import App
 
 
 def load_all(names: list[str]) -> None:
@@ -95,7 +96,7 @@ def _load_file(name: str) -> ModuleType:
     return module
 
 
-def _told(name: str, error: Exception) -> WrongUse:
+def _told(name: str, error: Exception, what: str = "cannot be imported") -> WrongUse:
     """Return the error for a module that failed, with the traceback from the user's first line on."""
     trace = error.__traceback__
     own = (__file__, importlib.__file__)
@@ -107,7 +108,7 @@ def _told(name: str, error: Exception) -> WrongUse:
     hint = ""
     if isinstance(error, ImportError) and "no known parent package" in str(error):
         hint = f"\n{name} belongs to a package: name it with dots (shop.agent), from the folder above the package"
-    return WrongUse(f"{name} cannot be imported:\n{text}{hint}")
+    return WrongUse(f"{name} {what}:\n{text}{hint}")
 
 
 def _put_first(folder: str) -> None:
@@ -136,6 +137,28 @@ def find_definition(target: str) -> Workflow[..., Any] | Step[..., Any]:
     if callable(found):
         raise WrongUse(f"{name} in {code} is a plain function; put @outlast.workflow or @outlast.step above it")
     raise WrongUse(f"{code} has no workflow or step {name!r}{_listing(module)}")
+
+
+def find_app(target: str) -> App:
+    """Return the App that `CODE:NAME` names, or that the function of that name makes. Raises WrongUse."""
+    code, colon, name = target.rpartition(":")
+    if not colon or not code or not name:
+        raise WrongUse(f"{target!r} is not CODE:NAME, such as shop.agent:make_app; it is to name an App or its maker")
+    found: Any = load(code)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise WrongUse(f"{code} has no {name}; --app takes an App, or a function that makes one")
+    made = found
+    if callable(found) and not isinstance(found, App):
+        try:
+            made = found()
+        except Exception as error:
+            raise _told(target, error, "did not make an App") from error
+    if not isinstance(made, App):
+        what = "gave" if made is not found else "is"
+        raise WrongUse(f"{target} {what} {made!r}; --app takes an outlast.App, or a function that makes one")
+    return made
 
 
 def _listing(module: ModuleType) -> str:

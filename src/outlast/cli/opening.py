@@ -1,29 +1,74 @@
-"""From `--url` to an open store, and the commands that a message tells a person to type."""
+"""From `--url` and `--app` to an open store, and the commands that a message tells a person to type."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from outlast.cli.loading import find_app
 from outlast.core.errors import StoreError, WrongUse
 from outlast.core.records import RunRow
 from outlast.runtime.app import App
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.notices import Listener
 from outlast.runtime.seen import SeenWorker, code_of, seen_workers
 from outlast.stores.open import open_store
 
 T = TypeVar("T")
 
 
-def with_store(url: str | None, action: Callable[[App], Awaitable[T]]) -> T:
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What `--url` and `--app` said: the store that a command works on, and the program's own App, if it is to be used.
+
+    `OUTLAST_APP` stands for `--app`, as `OUTLAST_URL` stands for `--url`. A URL on the command line goes before the
+    App's own.
+    """
+
+    url: str | None = None
+    app: str | None = None
+
+    @property
+    def app_named(self) -> str | None:
+        """Return which App the program is to give."""
+        return self.app or os.environ.get("OUTLAST_APP") or None
+
+    def make(self, *, worker: bool = False, on_event: Listener | None = None, **settings: Any) -> App:
+        """Return the App, not opened, by default as a client. `settings` hold where the program gives no App."""
+        named = self.app_named
+        if named is None:
+            return App(self.url, worker=worker, on_event=() if on_event is None else on_event, **settings)
+        app = find_app(named)
+        app._wants_worker = worker
+        if self.url is not None:
+            app.url = self.url
+        if on_event is not None:
+            app.notices.add(on_event)
+        return app
+
+    def command(self, *words: Any) -> str:
+        """Return an `outlast` command as a person would type it, for the same store."""
+        store = ["--url", self.url] if self.url is not None else []
+        settings = ["--app", self.app] if self.app is not None else []
+        return shlex.join(["outlast", *(str(word) for word in words), *store, *settings])
+
+    def worker_for(self, run: RunRow) -> str:
+        """Return the command that starts a worker for the code of a run, to be typed beside that code."""
+        return self.command("worker", code_of(run))
+
+
+def with_store(where: Where, action: Callable[[App], Awaitable[T]]) -> T:
     """Open a store that exists, as a client only, and return what `action` does with it.
 
     Raises a StoreError where there is none: looking at a store must not make one.
     """
-    _check_exists(url)
-    return with_app(App(url, worker=False), action)
+    app = where.make()
+    _check_exists(app.url)
+    return with_app(app, action)
 
 
 def with_app(app: App, action: Callable[[App], Awaitable[T]]) -> T:
@@ -42,26 +87,14 @@ def refuse_memory(url: str) -> None:
         raise WrongUse(f"{url} lives inside one process, so this command would see an empty one; use a file")
 
 
-def _check_exists(url: str | None) -> None:
-    found = App(url).url
-    refuse_memory(found)
+def _check_exists(url: str) -> None:
+    refuse_memory(url)
     try:
-        open_store(found, SystemClock(), read_only=True).close()
+        open_store(url, SystemClock(), read_only=True).close()
     except StoreError as error:
         raise type(error)(f"{error}; --url or OUTLAST_URL names another store") from None
-
-
-def worker_for(url: str | None, run: RunRow) -> str:
-    """Return the command that starts a worker for the code of a run, as a person would type it beside that code."""
-    return command_line(url, "worker", code_of(run))
 
 
 async def workers_of(app: App) -> list[SeenWorker]:
     """Return all workers that an open App's store knows."""
     return await asyncio.to_thread(seen_workers, app.store, app.clock.boot_id())
-
-
-def command_line(url: str | None, *words: Any) -> str:
-    """Return an `outlast` command as a person would type it, for the same store."""
-    store = ["--url", url] if url is not None else []
-    return shlex.join(["outlast", *(str(word) for word in words), *store])

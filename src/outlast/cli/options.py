@@ -16,6 +16,15 @@ Url = Annotated[
     ),
 ]
 
+AppName = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="CODE:NAME",
+        help="Your program's App, or the function that makes it: its codec and other settings. Default: OUTLAST_APP.",
+    ),
+]
+
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, errors too.")]
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)]

@@ -12,11 +12,48 @@ import json
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
+
+from outlast.codec import Codec, JsonCodec
+from outlast.core.records import Record, RunRow
+
+_JSON = JsonCodec(max_bytes=2**62)
 
 _SECOND_PART = {  # tags whose payload is [name, value, ...]
     *("$attrs", "$dataclass", "$defaultdict", "$enum", "$namedtuple", "$purepath", "$pydantic", "$struct", "$subclass"),
     "$url",
 }
+
+
+def readable_run(run: RunRow, codec: Codec) -> RunRow:
+    """Return a run whose values are as `JsonCodec` would have stored them, so that they can be read here.
+
+    What the codec cannot decode stays as it is.
+    """
+    if type(codec) is JsonCodec:
+        return run
+    return replace(
+        run,
+        input=_readable(run.input, codec, ok=True) or b"",
+        result=_readable(run.result, codec, ok=True),
+        error=_readable(run.error, codec, ok=False),
+    )
+
+
+def readable_record(record: Record, codec: Codec) -> Record:
+    """Return a record whose value is as `JsonCodec` would have stored it. (Its arguments only serve to compare.)"""
+    if type(codec) is JsonCodec:
+        return record
+    return replace(record, value=_readable(record.value, codec, ok=record.ok))
+
+
+def _readable(data: bytes | None, codec: Codec, *, ok: bool) -> bytes | None:
+    if not data:
+        return data
+    try:
+        return _JSON.encode(codec.decode(data)) if ok else _JSON.encode_error(codec.decode_error(data))
+    except Exception:  # noqa: BLE001 - the user's codec, and classes that may not be here: it is shown as it is
+        return data
 
 
 def plain(data: bytes | None) -> Any:

@@ -9,8 +9,8 @@ import typer
 
 from outlast import App, DidNotHappen, Happened, StepInfo, WrongUse
 from outlast.cli.arguments import json_value
-from outlast.cli.opening import with_store
-from outlast.cli.options import Json, RunId, StepName, Url
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, RunId, StepName, Url
 from outlast.cli.output import print_json, print_line
 
 
@@ -29,6 +29,7 @@ def resolve(
     ] = None,
     by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides. Default: you.")] = None,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """Decide what became of a `once` step whose attempt ended without a certain outcome.
@@ -58,7 +59,7 @@ def resolve(
         await app.resolve(run, step, decision, attempt=number, by=by if by is not None else _user())
         return shown
 
-    decided = with_store(url, decide)
+    decided = with_store(Where(url, app_name), decide)
     key, number = (decided.id, decided.attempts) if decided is not None else (step, attempt)
     word = "happened" if happened is not None else "did not happen" if did_not_happen else "fails"
     if as_json:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from outlast.cli.opening import with_store
-from outlast.cli.options import Json, RunId, Timeout, Url
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, RunId, Timeout, Url
 from outlast.cli.output import print_json
 from outlast.cli.waiting import tell_end, wait_for_end
 
 
-def result(run: RunId, timeout: Timeout = None, url: Url = None, as_json: Json = False) -> None:
+def result(
+    run: RunId, timeout: Timeout = None, url: Url = None, app_name: AppName = None, as_json: Json = False
+) -> None:
     """Wait for the end of a run and print its result as JSON.
 
     A run that fails, is cancelled or gets stuck is told on stderr, and the
@@ -18,5 +20,6 @@ def result(run: RunId, timeout: Timeout = None, url: Url = None, as_json: Json =
     outlast result order-55
     outlast result order-55 --timeout 0     only look
     """
-    row = with_store(url, lambda app: wait_for_end(app, run, timeout, as_json=as_json, url=url))
+    where = Where(url, app_name)
+    row = with_store(where, lambda app: wait_for_end(app, run, timeout, as_json=as_json, where=where))
     print_json(tell_end(row, as_json=as_json))

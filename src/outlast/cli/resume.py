@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from outlast.cli.opening import with_store
-from outlast.cli.options import Json, RunId, Url
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, RunId, Url
 from outlast.cli.output import print_json, print_line
 
 
-def resume(run: RunId, url: Url = None, as_json: Json = False) -> None:
+def resume(run: RunId, url: Url = None, app_name: AppName = None, as_json: Json = False) -> None:
     """Take a failed, cancelled or stuck run up again.
 
     What is recorded stays and is not done again: only the end is dropped,
@@ -20,7 +20,7 @@ def resume(run: RunId, url: Url = None, as_json: Json = False) -> None:
     \b
     outlast resume order-55
     """
-    taken_up = with_store(url, lambda app: app.resume(run))
+    taken_up = with_store(Where(url, app_name), lambda app: app.resume(run))
     if as_json:
         print_json({"id": taken_up.id, "workflow": taken_up.workflow, "status": "pending"})
     else:

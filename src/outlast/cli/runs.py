@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from outlast.cli.opening import with_store
-from outlast.cli.options import Json, Url
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, Url
 from outlast.cli.output import print_json, print_note, print_table, status_text
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened
 from outlast.runtime.app import App
@@ -33,6 +33,7 @@ def runs(
         str | None, typer.Option("--before", metavar="ID", help="The page that follows this run, the last of a page.")
     ] = None,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """List runs, newest first.
@@ -52,7 +53,7 @@ def runs(
         )
         return found, app.store.now()
 
-    found, now = with_store(url, read)
+    found, now = with_store(Where(url, app_name), read)
     page = found[:limit]
     if as_json:
         print_json([run_json(run) for run in page])

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from outlast.cli import output
 from outlast.cli.advice import advice_for, why_stuck
-from outlast.cli.opening import with_store, worker_for
-from outlast.cli.options import Json, RunId, Url
-from outlast.cli.plain import one_line, plain, plain_error
+from outlast.cli.opening import Where, with_store
+from outlast.cli.options import AppName, Json, RunId, Url
+from outlast.cli.plain import one_line, plain, plain_error, readable_record, readable_run
 from outlast.cli.runs import run_json
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened, visible, visible_lines
@@ -53,6 +53,7 @@ def show(
     run: RunId,
     full: Annotated[bool, typer.Option("--full", help="Do not shorten values and errors.")] = False,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """Show one run: what its code did, what it waits for, what a person can do.
@@ -66,8 +67,9 @@ def show(
     outlast show order-55
     outlast show order-55 --json | jq '.steps[] | select(.state == "failed")'
     """
-    seen = with_store(url, lambda app: asyncio.to_thread(_read, app, run))
-    advice = advice_for(seen.run, seen.loaded.records, url, seen.children) or _start_one(seen, url)
+    where = Where(url, app_name)
+    seen = with_store(where, lambda app: asyncio.to_thread(_read, app, run))
+    advice = advice_for(seen.run, seen.loaded.records, where, seen.children) or _start_one(seen, where)
     if as_json:
         output.print_json(_json(seen, advice))
         return
@@ -90,10 +92,12 @@ def _read(app: App, id: str) -> Seen:
     parent = app.store.run_by_pk(run.parent) if run.parent is not None else None
     now = app.store.now()
     due = run.due is not None and run.due <= now
+    records = tuple(readable_record(record, app.codec) for record in loaded.records)
+    shown = Loaded(readable_run(run, app.codec), records, loaded.inbox)
     return Seen(
-        loaded,
+        shown,
         info_of(run, app, {} if parent is None else {parent.pk: parent.id}),
-        _entries(app, loaded, children),
+        _entries(steps_of(list(loaded.records), app), shown, children),
         children,
         parent,
         why_nobody(seen_workers(app.store, app.clock.boot_id()), run.workflow) if due else "",
@@ -101,16 +105,16 @@ def _read(app: App, id: str) -> Seen:
     )
 
 
-def _start_one(seen: Seen, url: str | None) -> list[str]:
-    return [f"{seen.nobody}; start one, where its code is:", f"  {worker_for(url, seen.run)}"] if seen.nobody else []
+def _start_one(seen: Seen, where: Where) -> list[str]:
+    return [f"{seen.nobody}; start one, where its code is:", f"  {where.worker_for(seen.run)}"] if seen.nobody else []
 
 
-def _entries(app: App, loaded: Loaded, children: list[RunRow]) -> list[Entry]:
+def _entries(steps: list[StepInfo], loaded: Loaded, children: list[RunRow]) -> list[Entry]:
     records = {_place(record): record for record in loaded.records}
     running = loaded.run.status is Status.RUNNING
     by_key = {child.parent_key: child for child in children}
     entries = []
-    for step in steps_of(list(loaded.records), app):
+    for step in steps:
         if step.state == "in_doubt" and running:  # its worker holds it; there is nothing to decide
             step = replace(step, state="running")
         record = records.get(step.id if step.kind not in ("patch", "cancel") else f"{step.kind}:{step.seq}")

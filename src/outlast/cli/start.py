@@ -10,8 +10,8 @@ import typer
 from outlast.cli.arguments import arguments_for
 from outlast.cli.loading import find_definition
 from outlast.cli.logs import Talker
-from outlast.cli.opening import command_line, refuse_memory, with_app
-from outlast.cli.options import Json, Timeout, Url
+from outlast.cli.opening import Where, refuse_memory, with_app
+from outlast.cli.options import AppName, Json, Timeout, Url
 from outlast.cli.output import print_json, print_line, print_note
 from outlast.cli.plain import plain
 from outlast.cli.waiting import run_row, tell_end, tell_if_nobody, wait_for_end
@@ -41,6 +41,7 @@ def start(
     timeout: Timeout = None,
     here: Annotated[bool, typer.Option("--here", help="Be a worker for it in this process, and wait.")] = False,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """Start a run of a workflow, or of a single step, and print its id.
@@ -59,10 +60,11 @@ def start(
     definition = find_definition(target)
     args, kwargs = arguments_for(definition, arguments)
     call: Call[Any] = definition.call(*args, **kwargs)
+    where = Where(url, app_name)
     if here:
-        app = App(url, on_event=Talker(as_json=as_json, level=logging.WARNING))
+        app = where.make(worker=True, on_event=Talker(as_json=as_json, level=logging.WARNING))
     else:
-        app = App(url, worker=False)
+        app = where.make()
         refuse_memory(app.url)
 
     async def begin(app: App) -> RunRow:
@@ -70,11 +72,11 @@ def start(
         if not (wait or here):
             row = await run_row(app, run.id)
             if not as_json and row.status is Status.PENDING:
-                await tell_if_nobody(app, row, command_line(url, "worker", target.rpartition(":")[0]))
+                await tell_if_nobody(app, row, where.command("worker", target.rpartition(":")[0]))
             return row
         if not as_json:
             print_note(f"run {run.id}")
-        return await wait_for_end(app, run.id, timeout, as_json=as_json, url=url)
+        return await wait_for_end(app, run.id, timeout, as_json=as_json, where=where)
 
     try:
         row = with_app(app, begin)

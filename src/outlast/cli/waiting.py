@@ -8,9 +8,9 @@ from typing import Any
 
 from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told, tell
-from outlast.cli.opening import worker_for, workers_of
+from outlast.cli.opening import Where, workers_of
 from outlast.cli.output import print_note, progress
-from outlast.cli.plain import plain, plain_error
+from outlast.cli.plain import plain, plain_error, readable_run
 from outlast.core.errors import OutlastError, RunNotFound
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
@@ -30,10 +30,10 @@ async def run_row(app: App, id: str) -> RunRow:
     return row
 
 
-async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: bool, url: str | None) -> RunRow:
+async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: bool, where: Where) -> RunRow:
     """Return a run's row once it has ended or is stuck; ends the command when `timeout` seconds were not enough."""
     run = await app.get(id)
-    meanwhile = asyncio.create_task(_tell_meanwhile(app, id, url, hint=not as_json))
+    meanwhile = asyncio.create_task(_tell_meanwhile(app, id, where, hint=not as_json))
     error: Exception | None = None
     try:
         await run.result(timeout)
@@ -45,16 +45,16 @@ async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: boo
         meanwhile.cancel()
     row = await run_row(app, id)
     if row.status in ENDED or row.status is Status.STUCK:
-        return row
+        return readable_run(row, app.codec)
     if error is not None:
         raise error
-    says = standing(row, await workers_of(app), worker_for(url, row))
+    says = standing(row, await workers_of(app), where.worker_for(row))
     message = f"run {row.id} ({row.workflow}) has not ended within {timeout or 0:g} s; it is {says}"
     tell(message, "TimeoutError", as_json=as_json, run=row.id, status=row.status.value)
     raise Told(ExitCode.TIMED_OUT)
 
 
-async def _tell_meanwhile(app: App, id: str, url: str | None, *, hint: bool) -> None:
+async def _tell_meanwhile(app: App, id: str, where: Where, *, hint: bool) -> None:
     """Say on a terminal how the run stands, and in any case when nobody is there to execute it."""
     waited = 0.0
     with contextlib.suppress(OutlastError), progress(f"run {id}") as say:
@@ -68,7 +68,7 @@ async def _tell_meanwhile(app: App, id: str, url: str | None, *, hint: bool) -> 
             if hint and waited >= HINT_AFTER_S:
                 hint = False
                 if row.status is Status.PENDING:
-                    await tell_if_nobody(app, row, worker_for(url, row))
+                    await tell_if_nobody(app, row, where.worker_for(row))
 
 
 async def tell_if_nobody(app: App, run: RunRow, start_one: str) -> None:

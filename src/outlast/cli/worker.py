@@ -14,9 +14,10 @@ import typer
 
 from outlast.cli.loading import load_all
 from outlast.cli.logs import Talker
-from outlast.cli.opening import refuse_memory
-from outlast.cli.options import Url
+from outlast.cli.opening import Where, refuse_memory
+from outlast.cli.options import AppName, Url
 from outlast.cli.wording import counted
+from outlast.core.errors import WrongUse
 from outlast.runtime import registry
 from outlast.runtime.app import App
 
@@ -25,6 +26,7 @@ LEAVE_WITHIN_S = 5.0
 
 
 def worker(
+    context: typer.Context,
     code: Annotated[
         list[str],
         typer.Argument(metavar="CODE", help="Where the workflows are: agent.py or shop.agent.", show_default=False),
@@ -47,6 +49,7 @@ def worker(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell of every step and run.")] = False,
     url: Url = None,
+    app_name: AppName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines.")] = False,
 ) -> None:
     """Execute runs of the workflows in CODE until told to stop.
@@ -59,21 +62,29 @@ def worker(
     \b
     outlast worker agent.py
     outlast worker shop.agent shop.mail --url sqlite:////var/lib/shop/agent.db
+    outlast worker shop.agent --app shop.settings:make_app
     """
     talker = Talker(as_json=as_json, level=logging.DEBUG if verbose else logging.INFO)
     load_all(code)
     talker.adopt_root()
-    app = App(
-        url,
-        on_event=talker,
-        lease=lease,
-        max_runs=max_runs,
-        max_threads=max_threads,
-        grace=grace,
-        version=version,
-    )
+    where = Where(url, app_name)
+    if where.app_named is not None:
+        _refuse_settings(context, where.app_named)
+    settings = {
+        "lease": lease, "max_runs": max_runs, "max_threads": max_threads, "grace": grace, "version": version,
+    }  # fmt: skip
+    app = where.make(worker=True, on_event=talker, **settings)
     refuse_memory(app.url)
     asyncio.run(_serve(app, talker))
+
+
+def _refuse_settings(context: typer.Context, app: str) -> None:
+    """Refuse settings that stand in the program's own App, where they belong then."""
+    for name in ("lease", "max_runs", "max_threads", "grace", "version"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise WrongUse(f"{option} is a setting of the App that {app} gives; set it there: App({name}=...)")
 
 
 async def _serve(app: App, talker: Talker) -> None:

@@ -86,6 +86,11 @@ class Notices:
         self._listeners = (log_notice, *listeners)
         self.quiet = not listeners
 
+    def add(self, listener: Listener) -> None:
+        """Tell this one, too."""
+        self._listeners = (*self._listeners, listener)
+        self.quiet = False
+
     def __call__(self, name: str, **data: Any) -> None:
         """Tell all listeners."""
         if self.quiet and not log.isEnabledFor(_level(name, data)):
