@@ -44,6 +44,11 @@ def _turn() -> Generator[None]:
     yield
 
 
+def _loop_is_ending() -> bool:
+    """Tell whether everything on this loop is being cancelled, as `asyncio.run` does when its main task has ended."""
+    return all(task.cancelling() for task in asyncio.all_tasks())
+
+
 class NotBegun(Exception):
     """The function was not called: after leave was given the process was frozen, or no thread was free for too long."""
 
@@ -145,6 +150,8 @@ class Attempt:
                 async with asyncio.timeout(left) as limit:
                     value = await function(*self._args, **self._kwargs)
         except asyncio.CancelledError as cancelled:
+            if not self._abandoned and _loop_is_ending():
+                self.drop()  # as if the process had died: it is no outcome of the step
             error = cancelled if self._abandoned else self._said(cancelled, "cancelled itself")
         except (KeyboardInterrupt, SystemExit) as asked:
             error = self._said(asked, "asked the process to exit")  # which is not for one step to decide
