@@ -71,7 +71,7 @@ def test_a_step_that_ends_with_its_loop_has_not_failed(open_app: OpenApp, ears: 
         await door.reached()
 
     async def go_on() -> str:
-        async with open_app(on_event=ears) as app:
+        async with open_app(on_event=ears, lease=0.3) as app:
             return await (await app.get("one")).result()
 
     with warnings.catch_warnings():
