@@ -36,6 +36,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+CLEAN_UP_S = 5.0
+
+
 class _Loop:
     """An event loop in a thread of its own."""
 
@@ -47,17 +50,24 @@ class _Loop:
 
     def _main(self) -> None:
         self._loop.run_forever()
-        self._loop.run_until_complete(self._finish())
+        self._finish()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
-    async def _finish(self) -> None:
-        """End the tasks that are left: somebody in another thread may still wait for one of them."""
-        left = asyncio.all_tasks() - {asyncio.current_task()}
+    def _finish(self) -> None:
+        """End the tasks that are left: somebody in another thread may still wait for one of them.
+
+        What was given up just now, such as a close in the midst of which Ctrl-C came, may clean up first.
+        """
+        given_up = [task for task in asyncio.all_tasks(self._loop) if task.cancelling()]
+        if given_up:
+            self._loop.run_until_complete(asyncio.wait(given_up, timeout=CLEAN_UP_S))
+        left = asyncio.all_tasks(self._loop)
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        if left:
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     def wait(self, coro: Coroutine[Any, Any, T]) -> T:
         if os.getpid() != self._pid:

@@ -47,7 +47,7 @@ class App:
     - `park_after`: seconds of mere waiting after which a run leaves memory.
     - `max_runs`, `max_steps`, `max_threads`: this worker's limits for runs in memory, steps in flight, and threads.
     - `max_crashes`: how many workers may die in a row under one run before it is stuck.
-    - `grace`: seconds that steps in flight get when the App is left.
+    - `grace`: seconds that steps in flight get when the App is left; a second Ctrl-C cuts them short.
     - `version`: your code's version, recorded with each run; by default the environment's `OUTLAST_VERSION`.
 
     Raises WrongUse for settings that make no sense. Entering it raises WrongUse for a URL that means nothing here,
@@ -125,8 +125,10 @@ class App:
     def __exit__(self, *_: object) -> None: ...
 
     async def __aexit__(self, *_: object) -> None:
-        await self.drain()
-        await self.close()
+        try:
+            await self.drain()
+        finally:  # told to stop once more
+            await self.close()
 
     async def drain(self, grace: float | None = None) -> None:
         """Claim no more runs and hand all back: at once between steps, else after the step in flight.

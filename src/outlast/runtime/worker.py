@@ -32,6 +32,7 @@ from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import LockFile
 from outlast.runtime.notices import Notices
 from outlast.runtime.places import Places
+from outlast.runtime.step_threads import StepThreads
 from outlast.runtime.watcher import Watcher
 from outlast.runtime.writer import Lease, Writer
 from outlast.stores.protocol import Store
@@ -76,7 +77,7 @@ class Worker:
         self.version = version
         self.python = f"{sys.version_info.major}.{sys.version_info.minor}"
         self.loop = asyncio.get_running_loop()
-        self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="outlast-step")
+        self.pool = StepThreads(max_threads)
         self.executions: dict[int, Execution] = {}
         self.in_threads: set[Attempt] = set()  # those whose function may still run, whatever became of their runs
         self.first_seen: dict[str, float] = {}  # facts that doubts go by -> lease clock
@@ -186,7 +187,7 @@ class Worker:
         self.writer.lease, self.writer.outside = None, None
         if self._lock is not None and not sending:
             self._lock.release()
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.pool.close()
         self.notices("worker.stopped", worker=self.id)
 
     # -- the lease -----------------------------------------------------------------------

@@ -1,0 +1,120 @@
+"""Ctrl-C in a script: the first lets steps in flight end, the second ends the process at once."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from outlast.cli.exits import ExitCode
+from tests.unit.outlast_command import Outlast, Process
+
+SCRIPT = """
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import outlast.sync
+from outlast import App, step, workflow
+
+
+@step
+def hold() -> str:
+    print("step began", flush=True)
+    while not Path("go").exists():
+        time.sleep(0.01)
+    print("step ended", flush=True)
+    return "held"
+
+
+@step
+async def hold_async() -> str:
+    print("step began", flush=True)
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    print("step ended", flush=True)
+    return "held"
+
+
+@workflow
+async def holding(in_thread: bool) -> str:
+    return await (hold.call() if in_thread else hold_async())
+
+
+def heard(notice) -> None:
+    if notice.name in ("worker.draining", "worker.stopped"):
+        print(notice.name, flush=True)
+
+
+async def main() -> None:
+    async with App("outlast.db", on_event=heard, grace=GRACE) as app:
+        await (await app.start(holding(IN_THREAD), id="r")).result()
+
+
+if __name__ == "__main__":
+    if FACE == "asyncio":
+        asyncio.run(main())
+    elif FACE == "run":
+        App("outlast.db", on_event=heard, grace=GRACE).run(holding(IN_THREAD), id="r")
+    else:
+        with outlast.sync.App("outlast.db", on_event=heard, grace=GRACE) as app:
+            app.start(holding(IN_THREAD), id="r").result()
+"""
+
+FACES = pytest.mark.parametrize("face", ["asyncio", "run", "sync"])
+BODIES = pytest.mark.parametrize("in_thread", [True, False], ids=["sync-step", "async-step"])
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Outlast:
+    return Outlast(tmp_path)
+
+
+@contextmanager
+def script(command: Outlast, face: str, in_thread: bool, grace: float = 600.0) -> Iterator[Process]:
+    settings = f"FACE, IN_THREAD, GRACE = {face!r}, {in_thread}, {grace}\n"
+    command.write("script.py", settings + SCRIPT)
+    process = Process([sys.executable, "script.py"], command.folder, command.env)
+    try:
+        process.wait_for("step began")
+        yield process
+    finally:
+        process.end()
+
+
+@FACES
+@BODIES
+def test_the_first_ctrl_c_lets_the_step_in_flight_end(command: Outlast, face: str, in_thread: bool) -> None:
+    with script(command, face, in_thread) as process:
+        process.signal(signal.SIGINT)
+        process.wait_for("worker.draining")
+        (command.folder / "go").touch()
+        assert process.exit_code() in (-signal.SIGINT, ExitCode.INTERRUPTED)
+        assert "step ended" in process.lines
+    (step,) = command.json("show", "r")["steps"]
+    assert (step["state"], step["value"]) == ("done", "held")
+
+
+@FACES
+@BODIES
+def test_the_second_ctrl_c_ends_the_process_at_once(command: Outlast, face: str, in_thread: bool) -> None:
+    with script(command, face, in_thread) as process:
+        process.signal(signal.SIGINT)
+        process.wait_for("worker.draining")
+        process.signal(signal.SIGINT)
+        assert process.exit_code() in (-signal.SIGINT, ExitCode.INTERRUPTED)
+        assert "step ended" not in process.lines
+        assert "worker.stopped" in process.lines
+    assert command.json("show", "r")["run"]["status"] == "pending"
+
+
+def test_a_step_in_a_thread_is_not_waited_for_longer_than_the_grace_period(command: Outlast) -> None:
+    with script(command, "asyncio", in_thread=True, grace=0.1) as process:
+        process.signal(signal.SIGINT)
+        assert process.exit_code() in (-signal.SIGINT, ExitCode.INTERRUPTED)
+        assert "step ended" not in process.lines
