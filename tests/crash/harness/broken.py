@@ -43,7 +43,7 @@ def no_intent() -> None:
 
     def begin(self: Steps, pending: Any) -> None:
         if pending.effect is Effect.ONCE and not self._run.engine.busy and not self._not_now(pending):
-            self._begin(pending, len(pending.attempts) + 1, lambda: None)
+            self._begin(pending, len(pending.attempts) + 1)
         else:
             attempt(self, pending)
 
