@@ -120,3 +120,21 @@ def test_they_are_daemons() -> None:
     threads = StepThreads(1)
     assert threads.submit(threading.current_thread).result(WAIT_S).daemon
     end_of(threads)
+
+
+def test_where_the_system_gives_no_more_threads_the_ones_that_are_there_do_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads, gate = StepThreads(3), Gate()
+    held = threads.submit(gate.pass_through, "first")
+    gate.reached(1)
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    second = threads.submit(str, "second")
+    gate.open()
+    assert (held.result(WAIT_S), second.result(WAIT_S)) == ("first", "second")
+    end_of(threads)
+    with pytest.raises(RuntimeError, match="new thread"):
+        StepThreads(3).submit(str)

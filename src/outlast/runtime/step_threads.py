@@ -36,9 +36,7 @@ class StepThreads:
                 raise RuntimeError("these threads were ended")
             if self._free:
                 self._free -= 1
-            elif self._threads < self._most:
-                self._start()
-            else:
+            elif self._threads == self._most or not self._start():
                 self._more += 1
             self._tasks.put((future, function, args))
         return future
@@ -57,10 +55,17 @@ class StepThreads:
             if task is not None:
                 task[0].cancel()
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start one more; False where the system gives no more, and there are others. Raises RuntimeError."""
         thread = threading.Thread(target=self._work, name=f"outlast-step_{self._threads}", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            return False
         self._threads += 1
+        return True
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
