@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-import secrets
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -136,7 +136,7 @@ def _alone(seed: int) -> Iterator[None]:
     gc.disable()
     try:
         with (
-            mock.patch.object(secrets, "token_hex", lambda size=16: random.randbytes(size).hex()),
+            mock.patch.object(os, "urandom", random.randbytes),
             mock.patch.object(ends, "POLL_S", 0.25),
         ):
             yield

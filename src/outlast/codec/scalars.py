@@ -7,8 +7,8 @@ import binascii
 import datetime as dt
 import numbers
 import re
+import sys
 import uuid
-import zoneinfo
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -143,8 +143,8 @@ def _untag_fraction(payload: list[Any], hint: object) -> Fraction:
 _ZONE_KEY: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
 
-@tagger(dt.timezone, zoneinfo.ZoneInfo)
-def _tag_zone(value: dt.tzinfo, walk: Walk, depth: int) -> object:
+@tagger(dt.timezone)
+def tag_zone(value: dt.tzinfo, walk: Walk, depth: int) -> object:
     return {"$zone": _zone(value)}
 
 
@@ -155,7 +155,8 @@ def _untag_zone(payload: object, hint: object) -> dt.tzinfo:
 
 def _zone(zone: dt.tzinfo) -> object:
     """Return a zone's stored form: its key, or `[offset in microseconds, name or None]` when it has one offset."""
-    if isinstance(zone, zoneinfo.ZoneInfo):
+    zoneinfo = sys.modules.get("zoneinfo")  # not imported: then it is none of its
+    if zoneinfo is not None and isinstance(zone, zoneinfo.ZoneInfo):
         key: str | None = zone.key  # None when it was read from a file
         if key is None or _ZONE_KEY.fullmatch(key) is None:
             raise Refused("a ZoneInfo without a key cannot be found again. Make it with ZoneInfo(key).")
@@ -175,6 +176,8 @@ def _read_zone(stored: Any) -> dt.tzinfo:
     if isinstance(stored, str):
         if _ZONE_KEY.fullmatch(stored) is None:
             raise DecodingError(f"{stored!r} is not the key of a time zone")
+        import zoneinfo  # noqa: PLC0415 - seldom needed, and slow to import
+
         try:
             return zoneinfo.ZoneInfo(stored)
         except zoneinfo.ZoneInfoNotFoundError:
@@ -269,7 +272,7 @@ def _untag_unset(payload: None, hint: object) -> object:
 # -- subclasses and foreign numbers -------------------------------------------
 
 # A subclass of one of these becomes its base, live as on replay. Each function returns an exact instance of the base.
-_PLAIN: Final[dict[type, Callable[[Any], object]]] = {
+PLAIN: Final[dict[type, Callable[[Any], object]]] = {
     str: str.__str__,
     int: int.__int__,
     float: float.__float__,
@@ -285,15 +288,15 @@ _PLAIN: Final[dict[type, Callable[[Any], object]]] = {
     Decimal: Decimal,
     Fraction: lambda value: Fraction(value.numerator, value.denominator),
     uuid.UUID: lambda value: uuid.UUID(int=value.int),
-    zoneinfo.ZoneInfo: lambda value: zoneinfo.ZoneInfo(value.key),
 }
-
-_COMPARED_BY_IDENTITY: Final = (str, zoneinfo.ZoneInfo)  # the first needs no check, the second has no equality
+UNCOMPARED: Final[set[type]] = {str}  # it needs no check; `zones` adds one that has no equality
 
 
 def _plain_tagger(cls: type) -> Tagger | None:
     """Return the tagger of a subclass of a scalar, or of a number of another library (numpy, gmpy2)."""
-    for base, convert in _PLAIN.items():
+    if "zoneinfo" in sys.modules:
+        import outlast.codec.zones  # noqa: F401, PLC0415 - it adds to `PLAIN`
+    for base, convert in PLAIN.items():
         if issubclass(cls, base):
             return _converting(base, convert)
     if issubclass(cls, numbers.Integral) and cls.__name__ != "timedelta64":  # numpy's duration says it is a number
@@ -311,7 +314,7 @@ def _converting(base: type, convert: Callable[[Any], object]) -> Tagger:
     def tag_plain(value: Any, walk: Walk, depth: int) -> object:
         try:
             plain = convert(value)
-            same = type(plain) is base and (base in _COMPARED_BY_IDENTITY or plain == value or value != value)
+            same = type(plain) is base and (base in UNCOMPARED or plain == value or value != value)
         except Exception:  # noqa: BLE001  # code of another library; whatever it raises, there is no plain value
             plain, same = None, False
         if not same:  # pandas.NaT, a Timestamp with nanoseconds, a long double: the base cannot hold it

@@ -72,6 +72,7 @@ TAGGERS: Final[dict[type, Tagger]] = {}
 KIND_TAGGERS: Final[dict[Kind, Tagger]] = {}
 UNTAGGERS: Final[dict[str, Untagger]] = {}
 LATE: Final = dict.fromkeys(("pathlib", "$path", "$purepath"), "outlast.codec.paths")
+LATE["zoneinfo"] = "outlast.codec.zones"
 """What knows the types of a module, and tags, that are too rare to be imported before they come."""
 FALLBACKS: Final[list[Callable[[type], Tagger | None]]] = []  # asked in order for a type that nothing else knows
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NoReturn, TypeVar
@@ -236,7 +235,7 @@ class App:
 
     def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
         _check_call(call)
-        digits = secrets.token_hex(24)
+        digits = os.urandom(24).hex()
         run_id = check_run_id(id) if id is not None else digits[:16]
         definition = call.definition
         if isinstance(definition, Step):

@@ -6,7 +6,7 @@ was lost or a load failed, `reconcile` finds the runs that this worker owns and 
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING
 
 from outlast.core.errors import OutlastError, StoreError
@@ -84,7 +84,7 @@ class Claims:
             worker=self._worker.id,
             workflows=names,
             limit=limit,
-            key=secrets.token_hex(8),  # so that a claim whose answer was lost gives the same runs again
+            key=os.urandom(8).hex(),  # so that a claim whose answer was lost gives the same runs again
             version=self._worker.version,
             python=self._worker.python,
         )

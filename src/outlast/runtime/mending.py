@@ -6,7 +6,7 @@ happened in between; then they look again.
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import (
@@ -172,8 +172,8 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
         )
     row = RunRow(
         pk=0,
-        id=check_run_id(new_id) if new_id is not None else f"{id[:230]}.fork-{secrets.token_hex(4)}",
-        incarnation=secrets.token_hex(16),
+        id=check_run_id(new_id) if new_id is not None else f"{id[:230]}.fork-{os.urandom(4).hex()}",
+        incarnation=os.urandom(16).hex(),
         workflow=run.workflow,
         definition=run.definition,
         is_step=run.is_step,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import socket
 import sys
 import threading
@@ -129,7 +128,7 @@ class Worker:
 
     def _new_row(self) -> WorkerRow:
         """Take a new name, and a lock under it."""
-        self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
+        self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(6).hex()}"
         row = WorkerRow(
             id=self.id,
             pid=os.getpid(),
