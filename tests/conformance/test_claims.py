@@ -167,3 +167,18 @@ def test_eight_threads_never_claim_a_run_twice(store_factory: StoreFactory, worl
         thread.join()
     assert Counter(pk for pks in taken.values() for pk in pks) == Counter(ids)
     assert all(world.get(pk).status is Status.SUCCEEDED for pk in ids)
+
+
+def test_a_clock_that_was_set_back_keeps_no_queued_run_waiting(world: World) -> None:
+    world.worker()
+    world.start("handed back")
+    (run,) = world.claim()
+    world.clock.advance(10)
+    world.do(release(run))
+    world.start("new")
+    world.start("put off", due=world.clock.wall() + 20)
+    world.clock.wall_s -= 3600
+    assert world.store.next_due(("flow",)) == world.clock.wall()
+    assert [run.id for run in world.claim(limit=5)] == ["handed back", "new"]
+    assert world.store.next_due(("flow",)) == world.clock.wall() + 3620
+    assert world.claim() == ()

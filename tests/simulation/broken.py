@@ -22,8 +22,6 @@ from outlast.stores.memory.tables import Tables
 from outlast.stores.rules import Hold
 from outlast.stores.verbs import Claim, TakenOver, TakeOver
 
-NEVER = 1e12
-
 
 def no_fence() -> AbstractContextManager[Any]:
     """The store takes every write for a run that runs, whoever sends it."""
@@ -62,13 +60,13 @@ def no_intent() -> AbstractContextManager[Any]:
 
 
 def takeover_drops_a_run() -> AbstractContextManager[Any]:
-    """Of the runs of a dead worker, the last is put off to a day that never comes."""
+    """Of the runs of a dead worker, the last is not put back in the queue."""
     real = verbs.VERBS[TakeOver]
 
     def take_over(tables: Tables, verb: TakeOver) -> Any:
         answer = real(tables, verb)
         if isinstance(answer, TakenOver) and answer.runs:
-            tables.runs[answer.runs[-1]].row.due = NEVER
+            tables.runs[answer.runs[-1]].row.due = None
         return answer
 
     return mock.patch.dict("outlast.stores.memory.store.VERBS", {TakeOver: take_over})

@@ -127,6 +127,15 @@ def hold(status: Status | str, holder: str, claim: int, worker: str, asked: int)
     return Hold.OWNED if status == Status.RUNNING else Hold.PAST
 
 
+def is_queued(status: Status | str, claim: int, due: float, created: float) -> bool:
+    """Tell whether a run only waits for a worker, and for no time: it was not put off when it was started.
+
+    Its `due` was the present when it was set, so it may be claimed even where that seems to lie ahead, since somebody
+    has set the clock back.
+    """
+    return status == Status.PENDING and (claim > 0 or due <= created)
+
+
 def lease_lost(worker: str, lease: tuple[str, str, float] | None, lease_now: float, boot: str) -> str | None:
     """Return why the worker may write nothing, None while its lease holds.
 

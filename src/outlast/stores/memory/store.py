@@ -16,7 +16,7 @@ from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory import client_verbs, verbs
 from outlast.stores.memory.tables import Tables
 from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
-from outlast.stores.rules import objection
+from outlast.stores.rules import is_queued, objection
 from outlast.stores.verbs import Answer, Verb
 
 VERBS = verbs.VERBS | client_verbs.VERBS
@@ -96,8 +96,15 @@ class MemoryStore:
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed."""
         with self._lock:
-            dues = [e.row.due for e in self._tables.runs.values() if e.row.workflow in workflows]
-            return min((due for due in dues if due is not None), default=None)
+            now, rows = self.now(), [e.row for e in self._tables.runs.values() if e.row.workflow in workflows]
+            return min(
+                (
+                    min(row.due, now) if is_queued(row.status, row.claim, row.due, row.created) else row.due
+                    for row in rows
+                    if row.due is not None
+                ),
+                default=None,
+            )
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""

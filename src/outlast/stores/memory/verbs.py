@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from outlast.core.records import Kind, Record, WorkerRow, WorkerState
 from outlast.core.transitions import CLAIMABLE, Event, Reason, Status, after
 from outlast.stores.memory.tables import Entry, Member, Tables
-from outlast.stores.rules import END_EVENTS, Hold, crash_loop, missing_record, other_content, out_of_step
+from outlast.stores.rules import END_EVENTS, Hold, crash_loop, is_queued, missing_record, other_content, out_of_step
 from outlast.stores.verbs import (
     Answer,
     Beat,
@@ -141,7 +141,7 @@ def claim(t: Tables, verb: Claim) -> Answer:
         if entry.row.status in CLAIMABLE
         and entry.row.workflow in verb.workflows
         and entry.row.due is not None
-        and entry.row.due <= now
+        and (entry.row.due <= now or is_queued(entry.row.status, entry.row.claim, entry.row.due, entry.row.created))
     ]
     taken = sorted(due)[: max(verb.limit, 0)]
     for _, _, entry in taken:

@@ -8,6 +8,7 @@ from outlast.core.transitions import CLAIMABLE, Event, Status, after
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.sqlite.batch import Batch
 from outlast.stores.sqlite.rows import RUN_COLUMNS, run_row
+from outlast.stores.sqlite.schema import QUEUED
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Failed, Fenced, Finish, Kept, Park, Release, Stick
 
 assert {Status.PENDING, Status.WAITING} == CLAIMABLE  # `due` is set under these two only
@@ -23,6 +24,7 @@ TAKE = (
     "python = coalesce(nullif(?6, ''), python) WHERE pk = ?1"
 )
 DUE = "SELECT due, pk FROM runs WHERE workflow = ? AND due IS NOT NULL AND due <= ? ORDER BY due, pk LIMIT ?"
+AHEAD = f"SELECT due, pk FROM runs WHERE workflow = ? AND due > ? AND {QUEUED} ORDER BY due, pk LIMIT ?"
 
 
 def claim(b: Batch, verb: Claim) -> Answer:
@@ -35,6 +37,8 @@ def claim(b: Batch, verb: Claim) -> Answer:
             return Claimed(tuple(run_row(row) for row in again))
     limit = max(verb.limit, 0)
     due = [row for name in set(verb.workflows) for row in b.rows(DUE, name, b.now, limit)]
+    if len(due) < limit:  # queued runs whose time seems to come, since the clock was set back
+        due += [row for name in set(verb.workflows) for row in b.rows(AHEAD, name, b.now, limit)]
     taken = [pk for _, pk in nsmallest(limit, due)]
     for pk in taken:
         take(b, pk, verb.worker, verb.key, verb.version, verb.python)

@@ -23,6 +23,7 @@ from outlast.stores.sqlite.rows import (
     run_row,
     worker_row,
 )
+from outlast.stores.sqlite.schema import QUEUED
 
 
 def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[Row]:
@@ -112,11 +113,16 @@ def inbox(db: apsw.Connection, worker: str) -> list[InboxRow]:
     return [inbox_row(row) for row in _rows(db, sql, worker)]
 
 
-def next_due(db: apsw.Connection, workflows: Sequence[str]) -> float | None:
+def next_due(db: apsw.Connection, workflows: Sequence[str], now: float) -> float | None:
     """Return when the next run of these workflows may be claimed."""
     sql = "SELECT min(due) FROM runs WHERE workflow = ? AND due IS NOT NULL"
-    dues = [due for name in set(workflows) for (due,) in _rows(db, sql, name)]
-    return min((due for due in dues if due is not None), default=None)
+    found = [due for name in set(workflows) for (due,) in _rows(db, sql, name)]
+    due = min((due for due in found if due is not None), default=None)
+    if due is not None and due > now:
+        ahead = f"SELECT 1 FROM runs WHERE workflow = ? AND due > ? AND {QUEUED} LIMIT 1"
+        if any(_rows(db, ahead, name, now) for name in set(workflows)):
+            return now
+    return due
 
 
 def ended(db: apsw.Connection, pks: Sequence[int]) -> list[RunRow]:

@@ -152,7 +152,14 @@ CREATE TABLE workers (
 ) STRICT, WITHOUT ROWID;
 """
 
-_SECOND = "ALTER TABLE workers ADD COLUMN serves TEXT;"
+QUEUED = "status = 'pending' AND (claim > 0 OR due <= created)"
+"""`rules.is_queued`, as a condition; the index below is used where a statement has the very same text."""
+
+_SECOND = f"""
+ALTER TABLE workers ADD COLUMN serves TEXT;
+
+CREATE INDEX runs_queued ON runs (workflow, due) WHERE {QUEUED};
+"""
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 

@@ -104,7 +104,7 @@ class SqliteStore:
 
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed."""
-        return self._connections.read(lambda db: reads.next_due(db, workflows))
+        return self._connections.read(lambda db: reads.next_due(db, workflows, self.now()))
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""
