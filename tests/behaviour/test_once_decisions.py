@@ -9,10 +9,20 @@ from typing import Any
 import pytest
 
 import outlast
-from outlast import DidNotHappen, Happened, InDoubt, NotResumable, Retry, RunCancelled, WrongUse, step, workflow
+from outlast import DidNotHappen, Happened, InDoubt, NotResumable, Retry, Run, RunCancelled, WrongUse, step, workflow
 from tests.behaviour.stage import OpenApp, eventually, failure, stuck
 
 sent: list[Any] = []
+
+
+async def eventually_says(run: Run[Any], text: str) -> Any:
+    """Wait until what is said of a run has this text in it."""
+
+    async def says() -> bool:
+        return text in (await run.info()).detail
+
+    await eventually(says)
+    return await run.info()
 
 
 @dataclass
@@ -219,6 +229,28 @@ async def test_a_decided_value_is_given_as_what_the_step_returns(open_app: OpenA
         await stuck(run)
         await app.resolve("one", "pay", Happened({"id": "r-9", "cents": 5}))
         assert await run.result() == Receipt("r-9", 5)
+
+
+@workflow
+async def with_another_card() -> str:
+    try:
+        return (await pay(5)).id
+    except Exception:  # noqa: BLE001 - as careless code does
+        return "paid with another card"
+
+
+@pytest.mark.parametrize("value", [{"id": "r-9"}, {"nr": 9}, "r-9", 9, None], ids=repr)
+async def test_a_value_that_is_not_what_the_step_returns_leaves_it_in_doubt(open_app: OpenApp, value: Any) -> None:
+    """The body must not take a person's slip for the failure of what has happened."""
+    async with open_app() as app:
+        run = await app.start(with_another_card(), id="one")
+        await stuck(run)
+        await app.resolve("one", "pay", Happened(value), attempt=1, by="ann")
+        info = await eventually_says(run, "of no use")
+        assert (info.status, info.reason) == ("stuck", "in_doubt")
+        await app.resolve("one", "pay", Happened({"id": "r-9", "cents": 5}), attempt=1, by="ann")
+        assert await run.result() == "r-9"
+    assert len(sent) == 1
 
 
 async def test_a_stuck_run_can_be_cancelled(open_app: OpenApp) -> None:

@@ -16,9 +16,9 @@ def from_json(value: Any, annotation: Any) -> Any:
     What is of the annotated type already, and what the annotation says nothing of, comes back as it is.
     Raises DecodingError where the two do not fit.
     """
-    if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
-        return value
     try:
+        if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
+            return value
         return msgspec.convert(value, annotation, strict=False, dec_hook=_of_class)
     except msgspec.ValidationError as error:
         raise DecodingError(f"{value!r} is no {getattr(annotation, '__name__', annotation)}: {error}") from None

@@ -15,16 +15,17 @@ Without `confirm`, or when it cannot tell, a person decides; the decision is a r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from outlast.codec.conversion import from_json
+from outlast.core.asking import arguments_for_confirm
 from outlast.core.effects import InStep
 from outlast.core.errors import InDoubt, OutlastError, StoreError
 from outlast.core.functions import is_async
 from outlast.core.identity import derive, here
 from outlast.core.pending import Pending
-from outlast.core.records import Record, WorkerState
+from outlast.core.records import Kind, Record, WorkerState
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.core.transitions import Reason
 from outlast.runtime.attempts import runs_in_a_thread
@@ -38,6 +39,7 @@ CONFIRM_TRIES = 5
 LOOK_AGAIN_S = 0.5
 MAX_VAIN_ATTEMPTS = 10
 DID_NOT_HAPPEN = "confirmed: did not happen"
+PLAIN = frozenset({dict, list, str, int, float, bool, NoneType})
 
 
 class Doubt:
@@ -65,6 +67,7 @@ class Doubt:
         self._tries = 0
         self._task: asyncio.Task[None] | None = None
         worker = execution.worker
+        self._returns = pending.call.definition.returns
         self._token = derive(execution.row.incarnation, "step", pending.key)
         self._name = (self._token, self.intent.attempt)
         self._ran = False  # when last looked at, its thread still ran here
@@ -140,7 +143,7 @@ class Doubt:
         pending, row = self.pending, self.execution.row
         confirm = pending.call.settings.confirm
         assert confirm is not None
-        args, kwargs = pending.arguments()
+        args, kwargs = arguments_for_confirm(pending.call.definition.fn, *pending.arguments())
         key = self._token
         here.set(
             InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, row.incarnation, row.claim)
@@ -205,25 +208,34 @@ class Doubt:
     # -- settling ----------------------------------------------------------------------
 
     def _settle(self, verdict: Happened | DidNotHappen | Unknown) -> None:
-        execution, pending, intent = self.execution, self.pending, self.intent
         self.asking = False
-        execution.worker.code_ended.pop(self._name, None)
-        if isinstance(verdict, Unknown):
-            run = execution.row.id
-            execution.stick(
-                Reason.IN_DOUBT,
-                f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}). Find out "
-                "whether it happened, then: "
-                f"outlast resolve {run} '{pending.key}' --attempt {intent.attempt} --happened JSON | "
-                "--did-not-happen | --fail",
-            )
-            execution.settle_down()
-            return
-        self.steps.doubts.pop(pending.key, None)
+        self.execution.worker.code_ended.pop(self._name, None)
         if isinstance(verdict, Happened):
-            self._happened(lambda: verdict.value, "confirmed: happened")
+            try:
+                data, live = self._stored(verdict.value)
+            except OutlastError as refused:
+                self._why = f"{self._why}; its confirm answered that it happened, with a value of no use: {refused}"
+                verdict = Unknown()
+            else:
+                self._happened(data, live, "confirmed: happened")
+                return
+        if isinstance(verdict, Unknown):
+            self._ask_a_person()
             return
+        self.steps.doubts.pop(self.pending.key, None)
         self._did_not_happen()
+
+    def _ask_a_person(self) -> None:
+        execution, pending, intent = self.execution, self.pending, self.intent
+        run = execution.row.id
+        execution.stick(
+            Reason.IN_DOUBT,
+            f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}). Find out "
+            "whether it happened, then: "
+            f"outlast resolve {run} '{pending.key}' --attempt {intent.attempt} --happened JSON | "
+            "--did-not-happen | --fail",
+        )
+        execution.settle_down()
 
     def _did_not_happen(self) -> None:
         """Plan the next attempt; where attempts keep coming to nothing, end that by the step's error or a person."""
@@ -246,10 +258,17 @@ class Doubt:
         assert resolution is not None
         self.asking = False
         execution.worker.code_ended.pop(self._name, None)
-        self.steps.doubts.pop(pending.key, None)
         if resolution.note == "happened":
-            self._happened(lambda: self._value_decided(resolution), "decided: happened")
-        elif resolution.note == "fail":
+            try:
+                value = execution.worker.codec.decode(resolution.value or b"null", self._returns)
+                data, live = self._stored(from_json(value, self._returns))
+            except OutlastError as refused:
+                self._decide_again(f"it was decided that it happened, with a value of no use: {refused}")
+            else:
+                self._happened(data, live, "decided: happened")
+            return
+        self.steps.doubts.pop(pending.key, None)
+        if resolution.note == "fail":
             error = InDoubt(
                 f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a "
                 "person decided that it failed"
@@ -258,19 +277,38 @@ class Doubt:
         else:
             self.steps.failed(pending, self.intent.attempt, self.intent.at, None, 0.0, "decided: did not happen")
 
-    def _value_decided(self, resolution: Record) -> Any:
-        """Return the value that a person gave: as plain JSON, it is converted to what the step returns."""
-        returns = self.pending.call.definition.returns
-        value = self.execution.worker.codec.decode(resolution.value or b"null", returns)
-        return from_json(value, returns)
+    def _decide_again(self, why: str) -> None:
+        """Take a decision back that cannot be carried out: the intent is written once more, for another to follow."""
+        execution, pending, intent = self.execution, self.pending, self.intent
+        self._why = why
+        pending.resolution = None
+        pending.intent = execution.engine.note(
+            Kind.INTENT,
+            execution.worker.now(),
+            key=intent.key,
+            name=intent.name,
+            args=intent.args,
+            attempt=intent.attempt,
+            effect=intent.effect,
+            due=intent.due,
+            cause=intent.cause,
+            worker=intent.worker,
+            note=why,
+        )
+        execution.flush()
+        self._ask_a_person()
 
-    def _happened(self, value: Callable[[], Any], note: str) -> None:
-        """Record the outcome of an effect that took place; a value that is none is the step's error."""
-        error: BaseException | None = None
-        data, live = b"null", None
-        try:
-            data, live = self.steps.stored(value(), self.pending)
-        except OutlastError as refused:
-            what = f"step {self.pending.key} of run {self.execution.row.id} happened, but its value cannot be used"
-            error = type(refused)(f"{what}: {refused}")
-        self.steps.outcome(self.pending, self.intent.attempt, self.intent.at, data, live, error, note=note)
+    def _stored(self, value: Any) -> tuple[bytes, Any]:
+        """Return what somebody says that the step returned, as it is stored and as it comes back.
+
+        Plain JSON is converted to what the step returns. Raises OutlastError for a value that is none of it: the body
+        must not take somebody's slip for the failure of an effect that has happened.
+        """
+        if isinstance(self._returns, type) and self._returns is not NoneType and type(value) in PLAIN:
+            value = from_json(value, self._returns)
+        return self.steps.stored(value, self.pending)
+
+    def _happened(self, data: bytes, live: Any, note: str) -> None:
+        """Record the outcome of an effect that took place."""
+        self.steps.doubts.pop(self.pending.key, None)
+        self.steps.outcome(self.pending, self.intent.attempt, self.intent.at, data, live, None, note=note)

@@ -269,7 +269,8 @@ class Resolve(Verb, frozen=True, kw_only=True):
 
     Legal only while the run is stuck: in_doubt and the last INTENT record of
     `key` has this `attempt` and no RESOLUTION, LATE, STEP or ATTEMPT record of
-    that key and attempt follows it. The same decision again is the same decision. It becomes a
+    that key and attempt follows it. (A decision that could not be carried out is followed by its
+    INTENT once more.) The same decision again is the same decision. It becomes a
     record of kind RESOLUTION with the decision as its `note` and `by` as its `worker`.
     `decision` is `happened`, `did_not_happen` or `fail`.
     """

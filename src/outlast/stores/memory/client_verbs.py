@@ -127,15 +127,17 @@ def resolve(t: Tables, verb: Resolve) -> Answer:
     if entry is None:
         return Refused(f"there is no run {verb.id!r}")
     journal = [record for record in entry.journal() if record.key == verb.key]
+    intents = [record for record in journal if record.kind is Kind.INTENT]
+    begun = max((record.seq for record in intents if record.attempt == verb.attempt), default=0)
     for record in journal:
-        if record.kind is Kind.RESOLUTION and record.attempt == verb.attempt:
+        if record.kind is Kind.RESOLUTION and record.attempt == verb.attempt and record.seq > begun:
             if (record.note, record.value) == (verb.decision, verb.value):
                 return Done(_woken(entry))
             return Refused(f"attempt {verb.attempt} of {verb.key} was decided already: {record.note}")
     row = entry.row
     if row.status is not Status.STUCK or row.reason is not Reason.IN_DOUBT:
         return Refused(f"run {verb.id!r} is not in doubt: it is {row.status}", copy.copy(row))
-    intent = next((record for record in reversed(journal) if record.kind is Kind.INTENT), None)
+    intent = intents[-1] if intents else None
     if intent is None or intent.attempt != verb.attempt:
         shown = f"the last attempt is {intent.attempt}" if intent else "it has no attempt in doubt"
         return Refused(f"attempt {verb.attempt} of {verb.key} is not in doubt: {shown}", copy.copy(row))

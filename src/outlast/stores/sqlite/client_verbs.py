@@ -129,7 +129,9 @@ def resolve(b: Batch, verb: Resolve) -> Answer:
     if run is None:
         return Refused(f"there is no run {verb.id!r}")
     decided = b.row(
-        "SELECT note, value FROM records WHERE run = ? AND key = ? AND kind = 'resolution' AND attempt = ?",
+        "SELECT note, value FROM records WHERE run = ?1 AND key = ?2 AND kind = 'resolution' AND attempt = ?3 "
+        "AND seq > (SELECT coalesce(max(seq), 0) FROM records WHERE run = ?1 AND key = ?2 AND attempt = ?3 "
+        "AND kind = 'intent')",
         run.pk,
         verb.key,
         verb.attempt,
