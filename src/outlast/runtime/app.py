@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NoReturn, TypeVar
 
 from outlast.codec import Codec, JsonCodec
+from outlast.codec.users_codec import held_to_its_promises
 from outlast.core.definitions import Call, Step
 from outlast.core.errors import EncodingError, RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
@@ -70,7 +71,7 @@ class App:
         version: str | None = None,
     ) -> None:
         self.url = os.fspath(url) if url is not None else os.environ.get("OUTLAST_URL") or "./outlast.db"
-        self.codec: Codec = codec if codec is not None else JsonCodec()
+        self.codec: Codec = held_to_its_promises(codec) if codec is not None else JsonCodec()
         self.clock = SystemClock()
         self.notices = Notices(tuple(on_event) if isinstance(on_event, Sequence) else (on_event,))
         self.grace = grace
