@@ -130,15 +130,13 @@ async def test_an_answer_of_confirm_is_not_taken_for_a_no(open_app: OpenApp) -> 
         raise ConnectionError("read timeout")
 
     @workflow
-    async def flow() -> str:
-        try:
-            await send()
-        except EncodingError as refused:
-            return str(refused)
-        return "stored"
+    async def flow() -> None:
+        await send()
 
     async with open_app(codec=BareJson()) as app:
-        assert "happened, but its value cannot be used" in await (await app.start(flow())).result()
+        info = await stuck(await app.start(flow()))
+    assert info.reason == "in_doubt"
+    assert "not JSON serializable" in info.detail
     assert sent == [1]
 
 
