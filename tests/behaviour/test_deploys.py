@@ -167,6 +167,20 @@ async def test_a_patch_in_a_loop_holds_for_the_whole_run(restart: Restart, open_
     assert executed == ["a", "a", "a"]
 
 
+@pytest.mark.parametrize("key", [5, None, b"x", "a\0", "\ud800", "two\nlines"], ids=repr)
+async def test_a_change_is_named_by_text_that_every_store_can_keep(open_app: OpenApp, key: Any) -> None:
+    @workflow
+    async def flow() -> str:
+        try:
+            outlast.patched(key)
+        except outlast.WrongUse as refused:
+            return str(refused)
+        return "taken"
+
+    async with open_app() as app:
+        assert "a key is printable text" in await (await app.start(flow())).result()
+
+
 # -- diverged -----------------------------------------------------------------------------------
 
 

@@ -140,6 +140,25 @@ def test_no_filter_does_more_than_filter(
     assert world.store.runs(filter, limit=limit, before=before) == expected[:limit]
 
 
+@pytest.mark.parametrize("text", ["\ud800", "a\udfff"])
+def test_what_no_store_can_keep_is_found_in_none(world: World, text: str) -> None:
+    world.running("a")
+    store = world.store
+    assert store.run(text) is None
+    for name in ("id_prefix", "workflow", "version", "owner"):
+        assert store.runs(RunFilter(**{name: text})) == []
+    assert store.owned(text) == []
+    assert store.inbox(text) == []
+    assert store.next_due((text, "flow")) is None
+
+
+def test_a_limit_may_be_as_large_as_one_likes(world: World) -> None:
+    run = world.running("a")
+    world.do(write(run, record(1)))
+    assert [found.id for found in world.store.runs(RunFilter(), limit=2**70)] == ["a"]
+    assert [found.seq for found in world.store.records(run.pk, limit=2**70)] == [1]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_does_more_than_name_something(world: World, text: str) -> None:
     world.running("run")

@@ -47,6 +47,15 @@ def test_a_record_that_cannot_be_kept_fails_alone_and_says_which(world: World, f
     assert [type(answer) for answer in answers] == [Done, Failed, Done]
 
 
+@pytest.mark.parametrize("odd", [{"key": 5}, {"name": None}, {"note": b"x"}, {"at": "now"}, {"attempt": "1"}], ids=str)
+def test_a_record_with_a_field_of_another_type_fails_alone(world: World, odd: dict[str, Any]) -> None:
+    run, other = world.running("run"), world.running("other")
+    answers = world.store.transact([write(other, record(1)), write(run, record(1, **odd)), write(other, record(2))])
+    assert [type(answer) for answer in answers] == [Done, Failed, Done]
+    assert isinstance(answers[1], Failed)
+    assert "a field is of another type" in answers[1].why
+
+
 @pytest.mark.parametrize("bad", BAD_TEXT)
 @pytest.mark.parametrize("field", ["id", "incarnation", "workflow", "definition", "options", "parent_key", "version"])
 def test_a_run_with_text_that_cannot_be_kept_is_not_started(world: World, field: str, bad: str) -> None:

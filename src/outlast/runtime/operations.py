@@ -143,9 +143,13 @@ def patched(key: str) -> bool:
     """Guard a change of a workflow: False in runs that passed here before the change, True in all others.
 
     `key` names the change. True is recorded, so the answer stays the same for the run. Raises WrongUse outside of a
-    workflow.
+    workflow, and for a key that is not printable text.
     """
-    return _body(f"patched({key!r})").ops.patched(key)
+    place = _body(f"patched({key!r})")
+    given: object = key
+    if not isinstance(given, str) or not given.isprintable():
+        raise WrongUse(f"outlast.patched({key!r}): a key is printable text")
+    return place.ops.patched(key)
 
 
 def call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:

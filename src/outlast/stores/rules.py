@@ -32,7 +32,11 @@ def objection(verb: Verb) -> Failed | Refused | None:
     """Answer a verb that no store can take, whatever it holds; None when it may be looked at."""
     if type(verb) is Write:  # by far the most frequent verb: no walk over its fields
         for record in verb.records:
-            if why := _bad_record(record):
+            try:
+                why = _bad_record(record)
+            except (TypeError, AttributeError) as error:  # it must not take the rest of its batch down
+                why = f"a field is of another type: {error}"
+            if why:
                 return Failed(f"record {record.seq} ({record.kind} {record.key!r}): {why}")
         return None
     if why := _bad_value(verb) or _bad_size(verb):

@@ -25,9 +25,14 @@ from outlast.stores.sqlite.rows import (
 )
 from outlast.stores.sqlite.schema import QUEUED
 
+MAX_ROWS = 2**63 - 1
+
 
 def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[Row]:
-    return db.execute(sql, values).fetchall()
+    try:
+        return db.execute(sql, values).fetchall()
+    except UnicodeEncodeError:  # a lone surrogate in a text that is looked for: nothing that is stored has one
+        return []
 
 
 def run(db: apsw.Connection, id: str) -> RunRow | None:
@@ -58,7 +63,7 @@ def records(db: apsw.Connection, pk: int, after: int, limit: int | None) -> list
 
 
 def _limit(limit: int | None) -> int:
-    return -1 if limit is None else max(limit, 0)  # to SQLite a negative limit is none
+    return MAX_ROWS if limit is None else min(max(limit, 0), MAX_ROWS)
 
 
 def runs(db: apsw.Connection, wanted: RunFilter, limit: int, before: int | None) -> list[RunRow]:
