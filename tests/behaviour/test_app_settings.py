@@ -10,6 +10,7 @@ import pytest
 import outlast
 import outlast.sync
 from outlast import App, WrongUse, step, workflow
+from outlast.codec import JsonCodec
 
 
 @step
@@ -86,6 +87,14 @@ async def test_memory_stores_of_one_name_are_one_and_nameless_ones_are_not() -> 
         ({"on_event": 5}, "on_event"),
         ({"on_event": None}, "on_event"),
         ({"on_event": [print, 5]}, "on_event"),
+        ({"max_runs": True}, "max_runs=True"),
+        ({"lease": "10"}, r"App\(lease='10'\): must be a number of seconds"),
+        ({"park_after": None}, "park_after=None"),
+        ({"grace": "5"}, "grace='5'"),
+        ({"worker": "no"}, r"App\(worker='no'\): must be True or False"),
+        ({"version": 5}, r"App\(version=5\): must be a str"),
+        ({"codec": 3}, r"App\(codec=3\): must be an object with the methods of outlast.codec.Codec"),
+        ({"codec": JsonCodec}, r"App\(codec=.*must be an object"),
     ],
     ids=str,
 )

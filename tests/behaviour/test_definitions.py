@@ -216,7 +216,7 @@ def test_notices_of_the_library_can_be_pickled() -> None:
 async def _function() -> None: ...
 
 
-@pytest.mark.parametrize("name", ["a/b", "a#b", "a.b", "[a]", "a!", "a%", "a\nb", "a\0"])
+@pytest.mark.parametrize("name", ["", "a/b", "a#b", "a.b", "[a]", "a!", "a%", "a\nb", "a\0"])
 def test_a_name_that_identities_could_not_hold_is_refused(name: str) -> None:
     with pytest.raises(WrongUse, match="cannot name a step"):
         step(name=name)(_function)
@@ -237,6 +237,14 @@ def test_a_name_that_identities_could_not_hold_is_refused(name: str) -> None:
         ({"timeout": float("inf"), "effect": "once"}, "must be a positive, finite"),
         ({"effect": "once", "settle": -1}, "not negative"),
         ({"retry": 3}, "must be a Retry"),
+        ({"timeout": "3"}, r"timeout='3': must be a positive, finite number of seconds"),
+        ({"timeout": True}, "timeout=True: must be a positive"),
+        ({"effect": "once", "settle": "3"}, "settle='3': must be a finite number of seconds"),
+        ({"settle": 5}, "settle= belongs to effect='once', this step is 'idempotent'"),
+        ({"effect": "pure", "settle": 5}, "settle= belongs to effect='once', this step is 'pure'"),
+        ({"check_args": "no"}, "check_args='no': must be True or False"),
+        ({"key": "k"}, r"key= names one call and not a step; .*a_step.options\(key=...\)"),
+        ({"name": 5}, "name=5: the name of a step is a str"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused_where_they_are_written(
@@ -266,6 +274,48 @@ def test_settings_that_do_not_go_together_are_refused_where_they_are_written(
 def test_a_retry_that_makes_no_sense_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Retry"):
         Retry(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attempts": "3"},
+        {"attempts": 1.5},
+        {"attempts": True},
+        {"initial": "1"},
+        {"factor": None},
+        {"within": "60"},
+        {"jitter": "0.1"},
+    ],
+    ids=str,
+)
+def test_a_retry_of_what_is_no_number_is_refused_with_the_name_of_the_setting(settings: dict[str, Any]) -> None:
+    (name,) = settings
+    with pytest.raises(TypeError, match=rf"Retry\({name}=.*must be a (whole )?number"):
+        Retry(**settings)
+
+
+def test_a_once_step_that_is_used_with_another_effect_keeps_its_settle_to_itself() -> None:
+    once = step(effect="once", settle=5)(_function)
+    assert once.options(effect="pure") is not once
+    with pytest.raises(WrongUse, match="settle= belongs"):
+        fetch.options(settle=5)
+
+
+def test_what_is_decorated_already_is_refused_and_its_function_named() -> None:
+    for decorated, what in ((fetch, "fetch is a step"), (add, "add is a step"), (flow, "flow is a workflow")):
+        for decorator in (step, workflow, step(effect="pure"), workflow(name="other")):
+            for thing in (decorated, functools.partial(decorated, "x")):
+                with pytest.raises(WrongUse, match=rf"{what} already, .* {decorated.name}\.fn"):
+                    decorator(thing)  # type: ignore[operator]
+
+
+def test_a_class_is_refused() -> None:
+    class Shop: ...
+
+    for decorator, noun in ((step, "step"), (workflow, "workflow")):
+        with pytest.raises(WrongUse, match=f"@outlast.{noun} decorates a function, and Shop is a class"):
+            decorator(Shop)
 
 
 def test_an_unknown_option_is_refused_and_the_known_ones_are_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 import outlast
-from outlast import DidNotHappen, Happened, Retry, Unknown, step, workflow
+from outlast import DidNotHappen, Happened, Retry, Unknown, WrongUse, step, workflow
 from outlast.runtime import doubt
-from tests.behaviour.stage import OpenApp, failure, reaches, stuck
+from tests.behaviour.stage import OpenApp, reaches, stuck
 
 sent: list[Any] = []
 asked: list[Any] = []
@@ -136,14 +137,27 @@ async def test_an_answer_that_is_none_asks_a_person_and_is_shown(open_app: OpenA
     assert len(sent) == 1
 
 
-@pytest.mark.parametrize("answer", [Happened(threading.Lock()), Happened(object())])
-async def test_a_value_that_cannot_be_stored_is_not_taken_for_a_no(open_app: OpenApp, answer: Any) -> None:
+@pytest.mark.parametrize("value", [threading.Lock(), object(), {"id": "r-1"}, "r-1", 5, None], ids=repr)
+async def test_a_value_of_no_use_asks_a_person(open_app: OpenApp, value: Any) -> None:
+    """One that cannot be stored, or is not what the step returns, is neither a yes to build on nor a no."""
+
     async def confirm(key: str, card: str, *, cents: int) -> Any:
-        return answer
+        return Happened(value)
 
     async with open_app() as app:
-        back = await failure(await app.start(shop(confirm)()))
-        assert isinstance(back, outlast.EncodingError | outlast.RunStuck)
+        run = await app.start(shop(confirm)(), id="one")
+        assert "with a value of no use" in (await stuck(run)).detail
+        await app.resolve("one", "pay", Happened(Receipt("r-1", 5)))
+        assert await run.result() == Receipt("r-1", 5)
+    assert len(sent) == 1
+
+
+async def test_plain_json_from_confirm_is_given_as_what_the_step_returns(open_app: OpenApp) -> None:
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        return Happened({"id": "r-1", "cents": cents})
+
+    async with open_app() as app:
+        assert await (await app.start(shop(confirm)())).result() == Receipt("r-1", 5)
     assert len(sent) == 1
 
 
@@ -183,14 +197,95 @@ async def test_a_confirm_that_hangs_asks_a_person(open_app: OpenApp, monkeypatch
     assert len(sent) == 1
 
 
-async def test_a_confirm_that_takes_other_arguments_asks_a_person(open_app: OpenApp) -> None:
-    async def confirm(key: str) -> Any:
+async def test_a_confirm_whose_wrapper_hides_that_it_takes_other_arguments_asks_a_person(open_app: OpenApp) -> None:
+    async def confirm(*whatever: Any, **named: Any) -> Any:
+        return one_argument(*whatever, **named)
+
+    def one_argument(key: str) -> Any:
         return DidNotHappen()
 
     async with open_app() as app:
         info = await stuck(await app.start(shop(confirm)()))
         assert "its confirm failed with TypeError" in info.detail
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize(
+    "confirm",
+    [
+        True,
+        "find",
+        DidNotHappen,
+        lambda key: DidNotHappen(),
+        lambda key, card: DidNotHappen(),
+        lambda key, card, *, euros: DidNotHappen(),
+        lambda key, card, extra, *, cents: DidNotHappen(),
+    ],
+)
+def test_a_confirm_that_could_not_be_asked_is_refused_where_it_is_written(confirm: Any) -> None:
+    with pytest.raises(
+        WrongUse, match=r"step pay: confirm=.*(must be a function|write it as .*card: 'str', \*, cents)"
+    ):
+        shop(confirm)
+
+    @step(effect="once")
+    async def refund(card: str, *, cents: int) -> None: ...
+
+    with pytest.raises(WrongUse, match="step refund: confirm="):
+        refund.options(confirm=confirm)
+
+
+@pytest.mark.parametrize(
+    "confirm",
+    [
+        lambda key, card, *, cents: DidNotHappen(),
+        lambda token, to, cents: DidNotHappen(),
+        lambda key, *args, **kwargs: DidNotHappen(),
+        functools.partial(lambda bank, key, card, *, cents: DidNotHappen(), "bank"),
+    ],
+)
+def test_a_confirm_that_can_be_asked_is_taken(confirm: Any) -> None:
+    shop(confirm)
+
+
+async def test_a_confirm_names_its_parameters_as_it_likes_however_the_call_was_spelt(open_app: OpenApp) -> None:
+    def find(token: str, to_whom: str, how_much: int) -> Any:
+        return Happened(f"{how_much} to {to_whom}")
+
+    @step(effect="once", confirm=find, settle=0)
+    async def send(account: str, cents: int) -> str:
+        raise TimeoutError("read timed out")
+
+    @workflow
+    async def flow() -> str:
+        return await send(cents=5, account="ann")
+
+    async with open_app() as app:
+        assert await (await app.start(flow())).result() == "5 to ann"
+
+
+async def test_the_confirm_of_a_method_takes_what_the_method_takes_without_its_object(open_app: OpenApp) -> None:
+    def find(key: str, cents: int) -> Any:
+        return Happened(f"paid {cents}")
+
+    class Bank:
+        @step(effect="once", confirm=find, settle=0)
+        async def pay(self, cents: int) -> str:
+            raise TimeoutError("read timed out")
+
+    bank = Bank()
+
+    @workflow
+    async def flow() -> str:
+        return await bank.pay(5)
+
+    async with open_app() as app:
+        assert await (await app.start(flow())).result() == "paid 5"
+    with pytest.raises(WrongUse, match=r"write it as <lambda>\(key, cents: 'int'\)"):
+
+        class Other:
+            @step(effect="once", confirm=lambda key: DidNotHappen())
+            async def pay(self, cents: int) -> str: ...
 
 
 async def test_a_confirm_may_block_in_a_thread(open_app: OpenApp) -> None:

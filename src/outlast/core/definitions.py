@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
+from outlast.core.asking import check_confirm
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
@@ -36,6 +37,8 @@ class Step(Definition[P, R]):
     def __init__(self, fn: Callable[P, Any], name: str | None, settings: Settings) -> None:
         super().__init__(fn, name)
         self.settings = settings
+        if settings.confirm is not None:
+            check_confirm(self.name, fn, settings.confirm)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Make a Call, also of a sync step; in a sync workflow it starts at once and `.result()` waits for it.
@@ -301,4 +304,6 @@ def _wait_for_nothing(ops: Operations) -> Generator[Any, None, Any]:
 def _with_settings(definition: S, changes: Changes) -> S:
     changed = copy.copy(definition)
     changed.settings = definition.settings.with_(**changes)
+    if changes.get("confirm") is not None:
+        check_confirm(definition.name, definition.fn, changes["confirm"])
     return changed

@@ -33,13 +33,20 @@ class Definition(Generic[P, R]):
         if isinstance(fn, staticmethod):
             raise WrongUse(f"@staticmethod belongs above @outlast.{self.noun}, not below it ({fn.__name__})")
         plain = _innermost(fn)
+        if isinstance(plain, Definition):
+            raise WrongUse(
+                f"{plain.name} is a {plain.noun} already, and @outlast.{self.noun} decorates a plain function; "
+                f"that is {plain.name}.fn"
+            )
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise WrongUse(f"{_plain_name(fn)} yields, and a {self.noun} returns one value; return a list instead")
         self.fn = fn
         self.plain = plain  # what a partial was made of, else `fn`
-        self.name: str = name or _plain_name(fn)
+        self.name: str = _plain_name(fn) if name is None else name
+        if not isinstance(self.name, str):
+            raise WrongUse(f"name={name!r}: the name of a {self.noun} is a str")
         if not self.name or any(c in self.name for c in "/#.[]!%:") or not self.name.isprintable():
-            raise WrongUse(f"{self.name!r} cannot name a {self.noun}: none of / # . [ ] ! % : may be in it")
+            raise WrongUse(f"{self.name!r} cannot name a {self.noun}: one or more characters, none of / # . [ ] ! % :")
         self.is_async = is_async(fn)
         self._fitting: set[object] = set()  # how many arguments, and which names, it is known to take
         self._fitting_bound: set[object] = set()  # the same, bound to an object

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from math import inf
 
+from outlast.core.amounts import is_number, is_whole
 from outlast.core.errors import OutlastError, StepTimeout
 from outlast.core.records import Effect
 
@@ -25,7 +26,7 @@ class Retry:
     - `never`: exceptions to `on`.
     - `within`: seconds since the first attempt's start after which no further one begins.
 
-    Raises ValueError for numbers that make no sense.
+    Raises TypeError for what is no number, ValueError for numbers that make no sense.
     """
 
     attempts: int = 3
@@ -38,6 +39,12 @@ class Retry:
     within: float | None = None
 
     def __post_init__(self) -> None:
+        if not is_whole(self.attempts):
+            raise TypeError(f"Retry(attempts={self.attempts!r}): must be a whole number, such as 3")
+        for name in ("initial", "factor", "max_delay", "jitter", "within"):
+            value = getattr(self, name)
+            if not (is_number(value) or (value is None and name == "within")):
+                raise TypeError(f"Retry({name}={value!r}): must be a number")
         if self.attempts < 1:
             raise ValueError(f"Retry(attempts={self.attempts}): at least 1, the first attempt counts")
         waits = 0 <= self.initial < inf and 0 <= self.max_delay < inf

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypedDict
 
+from outlast.core.amounts import is_number
 from outlast.core.errors import WrongUse
 from outlast.core.records import Effect
 from outlast.core.retry import NO_RETRY, Retry
@@ -53,10 +54,12 @@ class Settings:
             raise WrongUse(f"confirm= and definite= belong to effect='once', this step is {self.effect.value!r}")
         if self.effect is Effect.ONCE and self.timeout is None:
             object.__setattr__(self, "timeout", ONCE_TIMEOUT_S)
-        if self.timeout is not None and not 0 < self.timeout < inf:
-            raise WrongUse(f"timeout={self.timeout}: must be a positive, finite number of seconds")
-        if not 0 <= self.settle < inf:
-            raise WrongUse(f"settle={self.settle}: must be a finite number of seconds, not negative")
+        if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout < inf):
+            raise WrongUse(f"timeout={self.timeout!r}: must be a positive, finite number of seconds")
+        if not (is_number(self.settle) and 0 <= self.settle < inf):
+            raise WrongUse(f"settle={self.settle!r}: must be a finite number of seconds, not negative")
+        if not isinstance(self.check_args, bool):
+            raise WrongUse(f"check_args={self.check_args!r}: must be True or False")
         if self.key is not None and not isinstance(self.key, str):
             raise WrongUse(f"key={self.key!r}: a key is a str; convert it in one place, so it is spelled one way")
         if not isinstance(self.retry, Retry):
@@ -80,6 +83,8 @@ class Settings:
             values["retry"] = NO_RETRY
         if "effect" in changes and "timeout" not in changes and self.effect is Effect.ONCE:
             values["timeout"] = None if self.timeout == ONCE_TIMEOUT_S else self.timeout
+        if values["effect"] is not Effect.ONCE and changes.get("settle", SETTLE_S) != SETTLE_S:
+            raise WrongUse(f"settle= belongs to effect='once', this step is {values['effect'].value!r}")
         return Settings(**values)
 
 

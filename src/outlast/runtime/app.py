@@ -19,7 +19,7 @@ from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.conflicts import check_same_call
 from outlast.runtime.ends import Ends
-from outlast.runtime.limits import check_limits
+from outlast.runtime.limits import check_kinds, check_limits
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.thread_starts import notice_threads
@@ -80,6 +80,7 @@ class App:
         counts = {
             "max_runs": max_runs, "max_steps": max_steps, "max_threads": max_threads, "max_crashes": max_crashes,
         }  # fmt: skip
+        check_kinds(worker=worker, codec=self.codec, version=self.version)
         check_limits(lease=lease, park_after=park_after, grace=grace, counts=counts)
         self._limits = {"lease_s": lease, "park_after": park_after, **counts}
         self._store: Store | None = None

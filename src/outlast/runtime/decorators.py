@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow
+from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
 from outlast.core.retry import Retry
 from outlast.core.settings import SETTLE_S, Settings
@@ -73,11 +74,15 @@ def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
 
     What it makes is called like the function. Its `fn` is the plain function, `call(...)` makes a Call of a sync step,
     too, and `options(...)` returns the step with other settings for some calls: those above but `name`, and `key`,
-    which names one call. Raises WrongUse for settings that do not go together, or that do not exist.
+    which names one call. Raises WrongUse for settings that make no sense, do not go together, or do not exist, and for
+    a `confirm` that could not take the key and the step's arguments.
     """
+    if "key" in settings:
+        raise WrongUse("key= names one call and not a step; write it where the step is called: a_step.options(key=...)")
     chosen = Settings().with_(**settings)
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
+        _refuse_class(function, "step")
         kind = AsyncStep if is_async(function) else SyncStep
         made: Step[..., Any] = kind(function, name, chosen)
         register(made)
@@ -109,8 +114,17 @@ def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
     """
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
+        _refuse_class(function, "workflow")
         made: Workflow[..., Any] = Workflow(function, name)
         register(made)
         return made
 
     return decorate if fn is None else decorate(fn)
+
+
+def _refuse_class(thing: object, noun: str) -> None:
+    if isinstance(thing, type):
+        raise WrongUse(
+            f"@outlast.{noun} decorates a function, and {thing.__name__} is a class; put it above a function "
+            f"that makes or uses one"
+        )
