@@ -40,6 +40,8 @@ MEMBERS = {
     "Run": ("id", "workflow", "result", "status", "info", "steps", "cancel"),
     "current": ("run_id", "workflow", "step_id", "logger"),
 }
+SYNC = "sync"  # the module with a page of its own, and what of its classes is shown
+MEMBERS_OF_SYNC = {"App": MEMBERS["App"][:-1], "Run": MEMBERS["Run"], "Child": ("id", "result")}
 SPELLED = {  # names of the source that say nothing to a reader
     r"'": '"',
     r"\b_uuid\.": "uuid.",
@@ -68,7 +70,7 @@ def pages() -> dict[str, str]:
     """Return the text of every page, by the name of its file."""
     examples = _examples()
     made = {file_of(name): _page(name, examples) for names in groups().values() for name in names}
-    return {"index.md": _index(), **made}
+    return {"index.md": _index(), f"{SYNC}.md": _sync_page(), **made}
 
 
 def _examples() -> dict[str, str]:
@@ -87,8 +89,8 @@ def _index() -> str:
     lines += [
         "## Beside these",
         "",
-        "- `outlast.sync` has `App` and `Run` with the same methods, blocking, and a durable `sleep` for sync",
-        "  workflows; see [Calling things](../calling.md#sync-workflows).",
+        f"- [`outlast.sync`]({SYNC}.md) has `App` and `Run` with the same methods, blocking, and a durable `sleep` and a",
+        "  `start` for sync workflows; see [Calling things](../calling.md#sync-workflows).",
         "- `outlast.codec` has `JsonCodec`, `WrappedCodec` and the protocol `Codec`; see",
         "  [Values](../values.md#encryption-compression-another-codec).",
         "",
@@ -106,6 +108,18 @@ def _page(name: str, examples: dict[str, str]) -> str:
     if name in MEMBERS:
         parts.append("## Members\n")
         parts += [_member(owner, member) for member in MEMBERS[name]]
+    return "\n".join(parts)
+
+
+def _sync_page() -> str:
+    """Return the page of `outlast.sync`, with all of its names."""
+    module = importlib.import_module(f"outlast.{SYNC}")
+    parts = [NOTE, f"# outlast.{SYNC}\n", f"{_doc(module)}\n"]
+    for name in module.__all__:
+        value = getattr(module, name)
+        signature = f"class {name}" if name in ("Run", "Child") else _signature(name, value)
+        parts += [f"## {name}\n", f"```py\n{signature}\n```\n", f"{_doc(value)}\n"]
+        parts += [_member(value, member) for member in MEMBERS_OF_SYNC.get(name, ())]
     return "\n".join(parts)
 
 

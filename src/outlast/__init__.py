@@ -4,6 +4,8 @@ Write an agent as a plain function; when its process dies, another process notic
 takes the run over, replays what is done from a journal, and finishes it.
 """
 
+from typing import TYPE_CHECKING
+
 from outlast.core.definitions import Call
 from outlast.core.errors import (
     DecodingError,
@@ -50,6 +52,19 @@ from outlast.runtime.operations import (
     uuid4,
 )
 from outlast.runtime.run import Run, RunInfo, StepInfo
+
+if TYPE_CHECKING:
+    from outlast import sync as sync
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import `outlast.sync` when it is first used: many programs never do."""
+        if name == "sync":
+            import importlib  # noqa: PLC0415 - only here
+
+            return importlib.import_module("outlast.sync")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __version__ = "0.1.0"
 

@@ -1,11 +1,22 @@
 """The blocking face of Outlast: the same names, for code without an event loop.
 
 ```python
-from outlast.sync import App
+import outlast
 
-with App("sqlite:///agent.db") as app:
+
+@outlast.workflow
+def fulfil(order: str) -> str:
+    outlast.sync.sleep(0.1)  # durable
+    return f"{order} is on its way"
+
+
+with outlast.sync.App("sqlite:///agent.db") as app:
     run = app.start(fulfil("order 55"), id="order-55")
     print(run.result())
+```
+
+```output
+order 55 is on its way
 ```
 
 It holds no logic of its own: an event loop runs in a thread beside, and each method waits there for the

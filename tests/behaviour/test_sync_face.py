@@ -56,6 +56,14 @@ def public(cls: type) -> dict[str, Any]:
     return {name: member for name, member in vars(cls).items() if not name.startswith("_")}
 
 
+def test_it_is_there_without_an_import_of_its_own_and_loaded_when_it_is_first_used() -> None:
+    code = "import outlast, sys; print('outlast.sync' in sys.modules, outlast.sync.App.__name__)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "False App\n"
+    with pytest.raises(AttributeError, match="module 'outlast' has no attribute 'snyc'"):
+        outlast.snyc  # type: ignore[attr-defined]  # noqa: B018
+
+
 @pytest.mark.parametrize("name", ["App", "Run"])
 def test_it_has_the_same_names_and_parameters(name: str) -> None:
     # `store` and `ask` are not for users; `close` is what leaving the `with` block does

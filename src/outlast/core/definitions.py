@@ -11,7 +11,7 @@ import asyncio
 import copy
 import warnings
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from outlast.core.asking import check_confirm
 from outlast.core.effects import InBody, InStep, Operations
@@ -26,6 +26,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S", bound="Step[..., Any]")
+Q = ParamSpec("Q")  # what a method takes beside its object
+Owner = TypeVar("Owner")
 
 
 class Step(Definition[P, R]):
@@ -77,6 +79,18 @@ class AsyncStep(Step[P, R]):
         """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
         return _with_settings(self, changes)
 
+    if TYPE_CHECKING:  # so that a method's arguments are checked, too; Definition does it
+
+        @overload
+        def __get__(self, instance: None, owner: type | None = None) -> AsyncStep[P, R]: ...
+
+        @overload
+        def __get__(
+            self: AsyncStep[Concatenate[Owner, Q], R], instance: Owner, owner: type | None = None
+        ) -> AsyncStep[Q, R]: ...
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any: ...
+
 
 class SyncStep(Step[P, R]):
     """A step made of a plain function.
@@ -102,6 +116,18 @@ class SyncStep(Step[P, R]):
     def options(self, **changes: Unpack[Changes]) -> SyncStep[P, R]:
         """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
         return _with_settings(self, changes)
+
+    if TYPE_CHECKING:  # so that a method's arguments are checked, too; Definition does it
+
+        @overload
+        def __get__(self, instance: None, owner: type | None = None) -> SyncStep[P, R]: ...
+
+        @overload
+        def __get__(
+            self: SyncStep[Concatenate[Owner, Q], R], instance: Owner, owner: type | None = None
+        ) -> SyncStep[Q, R]: ...
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any: ...
 
 
 class Workflow(Definition[P, R]):

@@ -14,7 +14,7 @@ import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from outlast.core import scopes
 from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow
@@ -26,6 +26,7 @@ from outlast.core.lost import refuse_lost
 from outlast.core.settings import Settings
 from outlast.runtime.clock import SystemClock
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 _clock = SystemClock()
@@ -150,6 +151,14 @@ def patched(key: str) -> bool:
     if not isinstance(given, str) or not given.isprintable():
         raise WrongUse(f"outlast.patched({key!r}): a key is printable text")
     return place.ops.patched(key)
+
+
+@overload
+def call(fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
+
+
+@overload
+def call(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
 
 
 def call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:

@@ -18,6 +18,16 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+class Bank:
+    @step
+    async def pay(self, cents: int, to: str) -> str:
+        return f"{cents} to {to}"
+
+    @step
+    def count(self) -> int:
+        return 1
+
+
 @workflow
 async def flow(n: int) -> str:
     await fetch(5)  # E: incompatible type "int"; expected "str"
@@ -29,7 +39,15 @@ async def flow(n: int) -> str:
     await add.call("1", 2)  # E: incompatible type "str"; expected "int"
     results: list[str] = list(await asyncio.gather(fetch("x")))  # E: expected "Iterable[str]"
     await outlast.start(fetch)  # E: expected "Call[
-    return text + "".join(results)
+    await outlast.call(len, 5)  # E: No overload variant
+    await outlast.call(len)  # E: No overload variant
+    length: str = await outlast.call(len, "abc")  # E: No overload variant
+    bank = Bank()
+    await bank.pay("bad", 5)  # E: incompatible type "str"; expected "int"
+    await bank.pay(5)  # E: Missing positional argument "to"
+    bank.count.call("x")  # E: Too many arguments
+    outlast.snyc.sleep(1)  # E: has no attribute "snyc"
+    return text + "".join(results) + length
 
 
 async def main() -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 import outlast
-import outlast.sync
 from outlast import App, Call, DidNotHappen, Happened, Notice, Retry, Run, RunInfo, StepInfo, Unknown, step, workflow
 
 
@@ -55,6 +54,10 @@ def upper(text: str) -> str:
     return text.upper()
 
 
+async def ping(times: int, *, host: str) -> bool:
+    return times > len(host)
+
+
 @workflow
 async def fulfil(order: str, *, quick: bool = False) -> str:
     p = await plan(order)
@@ -84,8 +87,15 @@ async def fulfil(order: str, *, quick: bool = False) -> str:
     assert_type(await child.result(), int)
     assert_type(await total(3), int)
     assert_type(await total.options(id="other")(3), int)
-    anything = await outlast.call(open, "x.txt")
-    del anything
+    assert_type(await outlast.call(len, "abc"), int)
+    assert_type(await outlast.call(ping, 5, host="h"), bool)
+    assert_type(await outlast.call(fetch, "x"), bytes)
+    shop = Shop()
+    assert_type(await shop.sell("tea"), int)
+    assert_type(await shop.count.call(by=2), int)
+    assert_type(await shop.sell.options(key="k")("tea"), int)
+    assert_type(await Shop.sell(shop, "tea"), int)
+    assert_type(await Shop.at("noon"), str)
     return order if quick else order * 2
 
 
@@ -149,3 +159,12 @@ class Shop:
     @step
     async def sell(self, what: str) -> int:
         return len(what)
+
+    @step
+    def count(self, by: int = 1) -> int:
+        return by
+
+    @staticmethod
+    @step
+    async def at(time: str) -> str:
+        return time
