@@ -15,6 +15,7 @@ from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
 from outlast.stores.protocol import Loaded
+from outlast.stores.rules import keepable
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Fenced, Release, Stick
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ class Claims:
 
     def cannot_run(self, row: RunRow, why: str) -> None:
         """Leave a run that this worker owns stuck, and say why."""
+        why = keepable(why)
         verb = Stick(worker=self._worker.id, run=row.pk, claim=row.claim, reason=Reason.UNDECODABLE, detail=why)
 
         def done(answer: Answer | StoreError) -> None:

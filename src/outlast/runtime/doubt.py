@@ -29,6 +29,7 @@ from outlast.core.records import Kind, Record, WorkerState
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.core.transitions import Reason
 from outlast.runtime.attempts import runs_in_a_thread
+from outlast.stores.rules import keepable
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -293,7 +294,7 @@ class Doubt:
             due=intent.due,
             cause=intent.cause,
             worker=intent.worker,
-            note=why,
+            note=keepable(why),
         )
         execution.flush()
         self._ask_a_person()

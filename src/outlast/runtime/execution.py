@@ -21,6 +21,7 @@ from outlast.core.transitions import Reason, Status
 from outlast.runtime.engines import engine_of
 from outlast.runtime.notices import log
 from outlast.runtime.steps import Steps
+from outlast.stores.rules import keepable
 from outlast.stores.verbs import Answer, Done, Finish, Kept, Park, Release, Stick, Write
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ class Execution:
     def stick(self, reason: Reason, detail: str) -> None:
         """The run cannot go on by itself: once nothing is under way it becomes stuck."""
         if self.stuck is None:
-            self.stuck = (reason, detail)
+            self.stuck = (reason, keepable(detail))
             if self.engine.failure is not None:
                 self.engine.unsent.clear()
             self.settle_down()

@@ -22,6 +22,7 @@ from outlast.core.transitions import Reason, Status
 from outlast.runtime.cuts import cause_of_end, plan_fork, shown, stretches, what_to_drop
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Loaded, RunFilter
+from outlast.stores.rules import keepable
 from outlast.stores.verbs import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
         word = "did_not_happen"
     elif decision != "fail":
         raise WrongUse(f"a decision is Happened(value), DidNotHappen() or 'fail', not {decision!r}")
-    answer = await app.ask(Resolve(id=id, key=intent.key, attempt=intent.attempt, decision=word, value=value, by=by))
+    answer = await app.ask(
+        Resolve(id=id, key=intent.key, attempt=intent.attempt, decision=word, value=value, by=keepable(by))
+    )
     if isinstance(answer, Refused):
         raise NotResumable(f"run {id}, step {intent.key}: {answer.why}")
     app._wake(answer)

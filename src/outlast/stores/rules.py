@@ -77,6 +77,11 @@ def _bad_record(record: Record) -> str | None:
     return None
 
 
+def keepable(text: str) -> str:
+    """Return a text for people as every store can keep it: what it may quote is written out."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+
+
 def _bad_text(text: str) -> str | None:
     if "\0" in text:
         return "text holds a NUL character"
