@@ -103,6 +103,13 @@ async def test_wrong_use_inside_a_step_is_not_tried_again(open_app: OpenApp) -> 
     assert attempts == [1]
 
 
+async def test_a_store_that_a_step_uses_itself_may_be_away_for_a_moment(open_app: OpenApp) -> None:
+    flow, attempts = flaky(2, Retry(attempts=3, initial=0), outlast.StoreUnavailable("another store is locked"))
+    async with open_app() as app:
+        assert await (await app.start(flow())).result() == 3
+    assert attempts == [1, 2, 3]
+
+
 async def test_waits_grow_from_one_attempt_to_the_next(open_app: OpenApp, ears: Ears) -> None:
     flow, _ = flaky(4, Retry(attempts=5, initial=0.01, factor=2, max_delay=0.03, jitter=0))
     async with open_app(on_event=ears) as app:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from outlast.core.amounts import is_number, is_whole
-from outlast.core.errors import OutlastError, StepTimeout
+from outlast.core.errors import OutlastError, StepTimeout, StoreUnavailable
 from outlast.core.records import Effect
 
 Errors = tuple[type[BaseException], ...]
@@ -67,7 +67,7 @@ class Retry:
         never = self.never
         if isinstance(never, tuple) and isinstance(error, never):
             return False
-        if isinstance(error, OutlastError) and not isinstance(error, StepTimeout):
+        if isinstance(error, OutlastError) and not isinstance(error, (StepTimeout, StoreUnavailable)):
             return False  # wrong use and values that cannot be stored do not get better
         on = self.on
         if on is None:
