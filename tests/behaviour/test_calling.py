@@ -13,7 +13,7 @@ import pytest
 
 import outlast
 from outlast import Call, WrongUse, step, workflow
-from tests.behaviour.stage import OpenApp
+from tests.behaviour.stage import Ears, OpenApp
 
 calls: list[str] = []
 
@@ -99,6 +99,42 @@ def test_a_call_that_is_never_awaited_warns() -> None:
         flow("x")
     with pytest.warns(RuntimeWarning, match="step fetch was called but"):
         fetch("x")
+
+
+@pytest.mark.filterwarnings("ignore:run .* was called but its Call was never awaited:RuntimeWarning")
+async def test_in_a_run_each_call_that_is_never_awaited_is_told_with_its_run_and_its_identity(
+    open_app: OpenApp,
+) -> None:
+    ears = Ears()
+
+    @workflow
+    async def forgetful() -> str:
+        await think("first")
+        pay(5)
+        for _ in range(2):
+            add.call(1)
+        kept = flow("x")
+        await asyncio.sleep(0.02)  # it rests here, and what was told before is not told again by the replay
+        return await fetch("y") if kept else ""
+
+    async with open_app(on_event=ears, park_after=0.001) as app:
+        for id in ("one", "two"):
+            run = await app.start(forgetful(), id=id)
+            assert await run.result() == "fetched y"
+    assert calls == []
+    for id in ("one", "two"):
+        told = [notice.data["call"] for notice in ears.heard("call.not_awaited", run=id, workflow="forgetful")]
+        assert told == ["main/pay#1", "main/add#1", "main/add#2", "main/flow#1"]
+
+
+async def test_in_a_run_a_call_that_is_never_awaited_warns_with_its_run(open_app: OpenApp) -> None:
+    @workflow
+    async def forgetful() -> None:
+        pay(5)
+
+    async with open_app() as app:
+        with pytest.warns(RuntimeWarning, match="run r-1: step main/pay#1 was called but its Call was never awaited"):
+            await (await app.start(forgetful(), id="r-1")).result()
 
 
 # -- in a step ---------------------------------------------------------------------------

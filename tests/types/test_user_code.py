@@ -16,6 +16,7 @@ ERROR = re.compile(r"^(?P<file>[^:]+):(?P<line>\d+): error: (?P<text>.*)$")
 def errors() -> dict[str, dict[int, str]]:
     """Return what mypy says of the snippets, by file and line."""
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--no-pretty", "--config-file="]
+    command += ["--enable-error-code", "unused-awaitable"]  # as the page on calling says
     paths = [str(path) for path in sorted(SNIPPETS.glob("*.py"))]
     said = subprocess.run([*command, *paths], capture_output=True, text=True, check=False, cwd=SNIPPETS)
     found: dict[str, dict[int, str]] = {Path(path).name: {} for path in paths}

@@ -75,6 +75,10 @@ SENTENCES: dict[str, tuple[int, Callable[[Data], str]]] = {
     ),
     "body.unhandled": (logging.WARNING, lambda d: f"run {d['run']}: {d['message']}: {d['error']}"),
     "store.unavailable": (logging.ERROR, lambda d: f"the store cannot be written: {d['error']}"),
+    "call.not_awaited": (
+        logging.WARNING,
+        lambda d: f"run {d['run']}: {d['call']} was called and never awaited, so it did not run",
+    ),
     "store.back": (logging.WARNING, lambda d: f"the store can be written again, after {d['seconds']:.1f} s"),
 }
 

@@ -312,13 +312,14 @@ class Call(Coroutine[Any, Any, R_co]):
         return self.definition.name
 
     def __del__(self) -> None:
-        if not self.used and not (type(self.place) is InBody and self.place.ops.closed):
-            warnings.warn(
-                f"{self.definition.noun} {self.definition.name} was called but its Call was never awaited, so it "
-                "did not run",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        if self.used:
+            return
+        what = f"{self.definition.noun} {self.definition.name} was called"
+        if type(self.place) is InBody:
+            if not self.place.ops.forgot(self):
+                return
+            what = f"run {self.place.ops.run_id}: {self.definition.noun} {self.key} was called"
+        warnings.warn(f"{what} but its Call was never awaited, so it did not run", RuntimeWarning, stacklevel=2)
 
 
 def _wait_for_nothing(ops: Operations) -> Generator[Any, None, Any]:

@@ -43,6 +43,10 @@ class Operations(Protocol):
         """Wait in the body's thread."""
         ...
 
+    def forgot(self, call: Call[Any]) -> bool:
+        """Hear that a call was dropped that nobody awaited; tell whether that was the doing of the body's code."""
+        ...
+
     def check(self) -> None:
         """Raise LostRun unless the caller is this run's body, Suspended if the run is stopped."""
         ...

@@ -20,6 +20,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `step.ended` | a step has its outcome | run, step, attempt, error |
 | `step.failed` | an attempt failed and is followed by another | run, step, attempt, error, retry_in |
 | `step.in_doubt` | a `once` attempt has no certain outcome | run, step, attempt, why |
+| `call.not_awaited` | a step or child was called, and never awaited | run, call, workflow |
 | `loop.blocked` | code held the worker's event loop | seconds, where |
 | `body.unhandled` | asyncio reported an error nobody looked at | run, message, error |
 | `store.unavailable`, `store.back` | writes fail, or work again | error; seconds |
@@ -48,6 +49,7 @@ _LEVELS = {
     "step.in_doubt": logging.WARNING,
     "loop.blocked": logging.WARNING,
     "body.unhandled": logging.WARNING,
+    "call.not_awaited": logging.WARNING,
     "store.unavailable": logging.ERROR,
     "store.failed": logging.ERROR,
     "store.back": logging.WARNING,

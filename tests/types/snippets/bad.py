@@ -42,6 +42,9 @@ async def flow(n: int) -> str:
     await outlast.call(len, 5)  # E: No overload variant
     await outlast.call(len)  # E: No overload variant
     length: str = await outlast.call(len, "abc")  # E: No overload variant
+    fetch("x")  # E: Value of type "Call[bytes]" must be used
+    add.call(1, 2)  # E: Value of type "Call[int]" must be used
+    flow(1)  # E: Value of type "Call[str]" must be used
     bank = Bank()
     await bank.pay("bad", 5)  # E: incompatible type "str"; expected "int"
     await bank.pay(5)  # E: Missing positional argument "to"
