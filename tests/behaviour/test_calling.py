@@ -118,12 +118,12 @@ async def test_in_a_run_each_call_that_is_never_awaited_is_told_with_its_run_and
         return await fetch("y") if kept else ""
 
     async with open_app(on_event=ears, park_after=0.001) as app:
-        for id in ("one", "two"):
-            run = await app.start(forgetful(), id=id)
+        for name in ("one", "two"):
+            run = await app.start(forgetful(), id=name)
             assert await run.result() == "fetched y"
     assert calls == []
-    for id in ("one", "two"):
-        told = [notice.data["call"] for notice in ears.heard("call.not_awaited", run=id, workflow="forgetful")]
+    for name in ("one", "two"):
+        told = [notice.data["call"] for notice in ears.heard("call.not_awaited", run=name, workflow="forgetful")]
         assert told == ["main/pay#1", "main/add#1", "main/add#2", "main/flow#1"]
 
 

@@ -73,7 +73,7 @@ class Engine:
         self.failure: OutlastError | None = None  # Diverged or DecodingError: the run cannot go on
         self.unsent: list[Record] = []
         self.calls: dict[str, Pending] = {}  # that have no outcome
-        self.forgotten: list[Call[Any]] = []  # dropped without an await
+        self.on_forgotten: Callable[[str], None] = lambda key: None
         self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
         self.last_seq = records[-1].seq if records else 0
         self.last_at = max((r.at for r in records), default=self.loop.now)
@@ -341,7 +341,7 @@ class Engine:
         if self.closed and self.outcome is None:
             return False  # the run was stopped from outside, and its code ended before it came to the await
         if self.live:
-            self.forgotten.append(call)
+            self.on_forgotten(call.key)
         return True
 
         if self.closed:

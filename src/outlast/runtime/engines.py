@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.body import AsyncBody
@@ -32,6 +34,8 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
 
         engine = Engine(row, records, worker.codec, AsyncBody(main))
         engine.loop.on_trespass = lambda: _tell(worker, engine)
+        engine.on_forgotten = partial(_tell_forgotten, worker, row)
+        engine.function = definition.fn
         return engine
     thread = ThreadBody(lambda: definition.fn(*args, **kwargs), worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
     return Engine(row, records, worker.codec, thread, blocking=True)
@@ -40,3 +44,10 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
 def _tell(worker: Worker, engine: Engine) -> None:
     """Let an engine look at itself soon. Called in whatever thread somebody touched its body from."""
     worker.loop.call_soon_threadsafe(engine.turned, context=contextvars.Context())
+
+
+def _tell_forgotten(worker: Worker, row: RunRow, key: str) -> None:
+    """Give a notice soon. Called by the garbage collector, in the midst of whatever goes on in any thread."""
+    told = partial(worker.notices, "call.not_awaited", run=row.id, call=key, workflow=row.workflow)
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        worker.loop.call_soon_threadsafe(told, context=contextvars.Context())

@@ -86,8 +86,6 @@ class Execution:
             return
         if engine.loop.unhandled:
             self._report_unhandled()
-        if engine.forgotten:
-            self._report_forgotten()
         self.flush()
         if engine.failure is not None:
             reason = Reason.DIVERGED if isinstance(engine.failure, Diverged) else Reason.UNDECODABLE
@@ -399,8 +397,3 @@ class Execution:
             error = repr(context.get("exception"))
             self.worker.notices("body.unhandled", run=self.row.id, message=context.get("message"), error=error)
         unhandled.clear()
-
-    def _report_forgotten(self) -> None:
-        forgotten, self.engine.forgotten = self.engine.forgotten, []
-        for call in forgotten:
-            self.worker.notices("call.not_awaited", run=self.row.id, call=call.key, workflow=self.row.workflow)
