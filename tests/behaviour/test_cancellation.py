@@ -275,8 +275,6 @@ async def test_a_cleaning_that_is_interrupted_goes_on_after_a_restart(open_app: 
 
 
 async def test_a_cancelled_timer_is_withdrawn_and_wakes_nobody(open_app: OpenApp, ears: Ears) -> None:
-    """ASY-05."""
-
     @workflow
     async def flow() -> str:
         timer = asyncio.create_task(asyncio.sleep(0.05))

@@ -68,7 +68,7 @@ async def test_a_cancelled_parent_leaves_a_started_child_alone(open_app: OpenApp
 
 
 async def test_a_parent_cancelled_at_any_moment_of_its_childs_start_is_cancelled(open_app: OpenApp) -> None:
-    """ASY-02, ASY-04: the request is not lost, and a child exists properly or not at all."""
+    """The request is not lost, and a child exists properly or not at all."""
     async with open_app(park_after=0) as app:
         runs = [await app.start(parent_of_sleeping(), id=f"p{n}") for n in range(20)]
         for n, run in enumerate(runs):

@@ -118,7 +118,7 @@ async def _any(app: outlast.App, workflow: str, status: str | None = None) -> bo
 
 
 async def test_a_child_cancelled_before_any_worker_took_it_tells_its_parent(open_app: OpenApp) -> None:
-    """QUE-06: each way a run can end wakes its waiters."""
+    """Each way a run can end wakes its waiters."""
 
     @workflow
     async def caring() -> str:

@@ -25,7 +25,7 @@ async def do(what: Any) -> Any:
 
 
 async def test_a_deadline_does_not_start_over_after_a_restart(open_app: OpenApp) -> None:
-    """TIM-02: the moment is fixed by the event before, and no restart moves it."""
+    """The moment is fixed by the event before, and no restart moves it."""
 
     @workflow
     async def flow() -> None:
@@ -100,7 +100,7 @@ async def test_wait_first_completed_keeps_its_winner(restart: Restart) -> None:
 async def test_the_winner_of_a_race_is_the_one_recorded_first_for_ever(
     restart: Restart, order: list[str], winner: str
 ) -> None:
-    """REP-06: also once the loser has finished too."""
+    """Also once the loser has finished too."""
     door = Door()
 
     @step
@@ -151,8 +151,6 @@ async def test_a_long_sleep_survives_any_number_of_restarts(open_app: OpenApp) -
 
 @pytest.mark.parametrize("days", [1, 25, 400, 3_000_000])
 async def test_a_sleep_of_any_length_can_be_waited_for(open_app: OpenApp, days: int) -> None:
-    """TIM-10."""
-
     @workflow
     async def flow() -> str:
         try:

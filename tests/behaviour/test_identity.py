@@ -201,7 +201,7 @@ async def test_random_timing_replays_every_time(open_app: OpenApp, restart: Rest
 
 
 async def test_positions_do_not_depend_on_what_came_first(restart: Restart) -> None:
-    """REP-01: different steps under gather, each after a random wait."""
+    """Different steps under gather, each after a random wait."""
 
     @step
     async def a() -> str:

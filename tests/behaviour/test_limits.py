@@ -51,7 +51,6 @@ async def test_more_runs_than_fit_in_memory_all_finish(open_app: OpenApp, limit:
 
 
 async def test_more_runs_to_take_up_again_than_fit_all_finish(open_app: OpenApp) -> None:
-    """REC-07."""
     door = Door()
 
     @step
@@ -182,8 +181,6 @@ async def test_the_time_that_a_step_waits_for_a_thread_is_not_taken_from_its_tim
 
 
 async def test_threads_do_not_pile_up(open_app: OpenApp) -> None:
-    """QUE-09."""
-
     @step
     def work() -> None: ...
 
@@ -237,7 +234,7 @@ async def test_a_body_that_blocks_the_loop_is_named(open_app: OpenApp, ears: Ear
 
 
 async def test_a_blocked_loop_does_not_cost_the_lease(open_app: OpenApp, ears: Ears) -> None:
-    """REC-11: beats come from a thread that user code cannot stall."""
+    """Beats come from a thread that user code cannot stall."""
     executions: list[int] = []
 
     @step
@@ -259,8 +256,6 @@ async def test_a_blocked_loop_does_not_cost_the_lease(open_app: OpenApp, ears: E
 
 
 async def test_a_long_run_of_short_steps_keeps_its_lease(open_app: OpenApp, ears: Ears) -> None:
-    """REC-22."""
-
     @step
     async def short(n: int) -> int:
         await asyncio.sleep(0.05)

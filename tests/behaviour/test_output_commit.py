@@ -244,7 +244,7 @@ async def test_a_store_that_fails_now_and_then_costs_nothing_and_doubles_nothing
     gate: Gate,
     fault: str,
 ) -> None:
-    """STO-11, STO-17: the commit failed, or it was applied and only the answer was lost."""
+    """The commit failed, or it was applied and only the answer was lost."""
     batches = 0
 
     def failing(_: Any) -> str:

@@ -233,7 +233,7 @@ async def test_a_cancelled_run_does_its_wait_again_after_a_resume(open_app: Open
 
 
 async def test_a_parent_cancelled_while_it_waited_for_its_child_waits_again_after_a_resume(open_app: OpenApp) -> None:
-    """ASY-07: cancellation is not an outcome of the step that was waiting."""
+    """Cancellation is not an outcome of the step that was waiting."""
     door = Door()
 
     @step

@@ -27,7 +27,6 @@ def undisturbed(scene: Scene, *workers: Process) -> None:
 
 
 def test_a_step_longer_than_the_lease_is_executed_once(scene: Scene) -> None:
-    """(REC-10)"""
     scene.start(("vigil", "one", 3.0))
     workers = [scene.worker(lease=LEASE_S, sweep_s=0.1) for _ in range(2)]
     undisturbed(scene, *workers)
@@ -36,7 +35,6 @@ def test_a_step_longer_than_the_lease_is_executed_once(scene: Scene) -> None:
 
 
 def test_a_long_run_of_short_steps_is_entered_once(scene: Scene) -> None:
-    """(REC-22)"""
     scene.start(("march", "one", 14, 0.15))
     workers = [scene.worker(lease=LEASE_S, sweep_s=0.1) for _ in range(2)]
     undisturbed(scene, *workers)
@@ -44,7 +42,6 @@ def test_a_long_run_of_short_steps_is_entered_once(scene: Scene) -> None:
 
 
 def test_code_that_blocks_the_loop_does_not_stop_the_beats(scene: Scene) -> None:
-    """(REC-11)"""
     scene.start(("blocker", "one", 3.0))
     workers = [scene.worker(lease=LEASE_S, sweep_s=0.1, reports=["loop.blocked"]) for _ in range(2)]
     undisturbed(scene, *workers)
@@ -53,7 +50,7 @@ def test_code_that_blocks_the_loop_does_not_stop_the_beats(scene: Scene) -> None
 
 
 def test_code_that_holds_the_interpreter_loses_the_lease_and_is_told(scene: Scene) -> None:
-    """(REC-11) No thread can beat then: another takes over, and what comes back late is refused."""
+    """No thread can beat then: another takes over, and what comes back late is refused."""
     scene.start(("holder", "one", 2.0))
     holding = scene.worker("holding", lease=0.6)
     scene.until("the step is under way", lambda: scene.effects("hold_interpreter"))
@@ -69,7 +66,6 @@ def test_code_that_holds_the_interpreter_loses_the_lease_and_is_told(scene: Scen
 
 
 def test_a_wall_clock_that_is_wrong_takes_nobodys_lease(scene: Scene) -> None:
-    """(REC-20)"""
     scene.start(("vigil", "one", 2.0), ("vigil", "two", 2.0))
     worker = scene.worker(lease=LEASE_S, sweep_s=0.1)
     scene.until("both sleep", lambda: len(scene.effects("doze")) == 2)
@@ -78,7 +74,6 @@ def test_a_wall_clock_that_is_wrong_takes_nobodys_lease(scene: Scene) -> None:
 
 
 def test_a_dead_worker_is_noticed_by_one_whose_wall_clock_is_wrong(scene: Scene) -> None:
-    """(REC-20)"""
     scene.start(("errand", "one"))
     scene.worker("victim", ready=False, faults=[{"at": "after Write step main/put#1 of errand-one"}]).wait("ended")
     heir = scene.worker("heir", skew_s=-3600.0)
@@ -90,7 +85,7 @@ def test_a_dead_worker_is_noticed_by_one_whose_wall_clock_is_wrong(scene: Scene)
 
 
 def test_a_thread_that_ends_after_its_time_is_not_believed(scene: Scene) -> None:
-    """(REC-23) The attempts overlap, as a thread cannot be stopped; the late result is nobody's."""
+    """The attempts overlap, as a thread cannot be stopped; the late result is nobody's."""
     scene.start(("overrunner", "one"))
     scene.worker()
     scene.until("the second attempt is done", lambda: scene.journal("overrunner-one")[2:])

@@ -83,7 +83,6 @@ def test_two_apps_in_one_process_finish_everything_once(scene: Scene) -> None:
 
 
 def test_starts_of_one_id_at_the_same_moment_make_one_run(scene: Scene) -> None:
-    """(REC-05)"""
     scene.accepted["vigil-one"] = ("vigil", ["one", 0.2])
     workers = [scene.worker() for _ in range(2)]
     starts = [("vigil-one", "vigil", ["one", 0.2])] * 5
@@ -112,7 +111,6 @@ def test_what_was_acknowledged_is_there(scene: Scene, side: str) -> None:
 
 
 def test_first_opens_at_the_same_moment_all_succeed(make_scene: MakeScene) -> None:
-    """(STO-02, STO-14)"""
     for _ in range(6):
         scene = make_scene()
         workers = [scene.fork("worker") for _ in range(8)]
@@ -123,7 +121,6 @@ def test_first_opens_at_the_same_moment_all_succeed(make_scene: MakeScene) -> No
 
 
 def test_a_kill_in_the_first_open_leaves_a_file_that_opens(make_scene: MakeScene) -> None:
-    """(STO-14)"""
     for point in ("inside migration", "after migration"):
         scene = make_scene()
         scene.fork("victim", faults=[{"at": point}]).wait("ended")
@@ -136,7 +133,6 @@ def test_a_kill_in_the_first_open_leaves_a_file_that_opens(make_scene: MakeScene
 
 
 def test_many_writers_never_see_a_locked_database(scene: Scene) -> None:
-    """(STO-01)"""
     scene.start(*(("march", f"m{n}", 12, 0.0) for n in range(24)))
     for _ in range(4):
         scene.worker(settings={"max_runs": 6})
@@ -146,7 +142,6 @@ def test_many_writers_never_see_a_locked_database(scene: Scene) -> None:
 
 
 def test_an_error_of_the_users_own_database_is_the_users(scene: Scene) -> None:
-    """(STO-16)"""
     with scene.client() as app:
         run = app.start(troubles.own_fault("x"), id="own")
         scene.worker()

@@ -1,7 +1,4 @@
-"""The store fails, or commits and the answer is lost: what is committed is found again, and no step is executed twice.
-
-(STO-01, STO-10, STO-11, STO-17.)
-"""
+"""The store fails, or commits and the answer is lost: what is committed is found again, and no step is executed twice."""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ def test_the_order_in_which_attributes_were_set_changes_no_bytes() -> None:
     assert codec.encode(one) == codec.encode(two)
 
 
-# -- classes that changed since (VER-03) --------------------------------------
+# -- classes that changed since ------------------------------------------------
 
 
 @dataclasses.dataclass
