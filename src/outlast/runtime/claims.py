@@ -14,6 +14,7 @@ from outlast.core.records import RunRow
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
+from outlast.runtime.trials import Trials
 from outlast.stores.protocol import Loaded
 from outlast.stores.rules import keepable
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Fenced, Release, Stick
@@ -27,8 +28,9 @@ CLAIM_BATCH = 200
 class Claims:
     """See the top of this file. All methods are called on the worker's loop."""
 
-    def __init__(self, worker: Worker, max_runs: int) -> None:
+    def __init__(self, worker: Worker, max_runs: int, max_crashes: int) -> None:
         self._worker = worker
+        self._trials = Trials(worker, max_crashes)
         self._max_runs = max_runs
         self._loading: set[tuple[str, int]] = set()  # whose claim, and of what run
         self._claiming = 0  # how many runs the claim on its way may bring
@@ -94,8 +96,12 @@ class Claims:
     def _claimed(self, verb: Claim, answer: Answer | StoreError) -> None:
         self._claiming = 0
         if isinstance(answer, Claimed) and verb.worker == self._worker.id:
+            suspects = [row for row in answer.runs if self._trials.suspects(row) and not self._has(row.pk)]
             for row in answer.runs:
-                self._load(row)
+                if row not in suspects:
+                    self._load(row)
+            if suspects:
+                self._trials.take(suspects, self._load)
             if len(answer.runs) == verb.limit or self._claim_again:
                 self.look()
         elif not isinstance(answer, (Claimed, Fenced)):
@@ -151,7 +157,7 @@ class Claims:
             self.reconcile_soon()
             return
         for pk, claim in owned:
-            if not self._has(pk):
+            if not self._has(pk) and not self._trials.keeps(pk):
                 self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
 
     def run_left(self) -> None:
@@ -193,6 +199,7 @@ class Claims:
         if loaded is None:
             execution.replayed = -1  # no execution of it came before this one
         self._worker.executions[row.pk] = execution
+        self._trials.begun(execution)
         execution.begin(loaded.inbox if loaded is not None else ())
 
     def cannot_run(self, row: RunRow, why: str) -> None:

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import StoreError
 from outlast.core.records import Effect, InboxRow, RunRow, WorkerRow
+from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.blocked import where_is
 from outlast.runtime.claims import Claims
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import LockFile
-from outlast.runtime.notices import Notices
+from outlast.runtime.notices import Notices, of_error
 from outlast.runtime.places import Places
 from outlast.runtime.step_threads import StepThreads
 from outlast.runtime.watcher import Watcher
@@ -94,7 +95,7 @@ class Worker:
         self._lock: LockFile | None = None
         self._make_watcher = watcher
         self._watcher: Watcher | None = None
-        self.claims = Claims(self, max_runs)
+        self.claims = Claims(self, max_runs, max_crashes)
         self._judging: set[str] = set()
         self._emptied: asyncio.Event = asyncio.Event()
         self._loop_thread = 0
@@ -245,14 +246,14 @@ class Worker:
         self.check_empty()
         self.claims.run_left()
 
-    def run_ended(self, execution: Execution, end: Finish, woke: Sequence[int]) -> None:
+    def run_ended(self, execution: Execution, end: Finish, woke: Sequence[int], error: BaseException | None) -> None:
         """The run's end is committed."""
         row = execution.row
         row.status, row.result, row.error, row.owner = end.status, end.result, end.error, None
         self.forget(execution)
         if not self.notices.quiet:
-            error = repr(self.codec.decode_error(row.error)) if row.error is not None else None
-            self.notices("run.ended", run=row.id, workflow=row.workflow, status=row.status.value, error=error)
+            told = of_error(error)
+            self.notices("run.ended", run=row.id, workflow=row.workflow, status=row.status.value, **told)
         self._on_end(row)
         self.wake(woke)
 
@@ -344,8 +345,17 @@ class Worker:
                 self.claims.look()
                 if answer.stuck:
                     self.look_at_ends()
+                    self.loop.create_task(self._tell_stuck(answer.stuck))
 
         self.writer.submit(TakeOver(worker=self.id, dead=dead, gone=gone, max_crashes=self._max_crashes), done)
+
+    async def _tell_stuck(self, pks: Sequence[int]) -> None:
+        """Name the runs that a takeover has left stuck."""
+        for pk in pks:
+            with contextlib.suppress(StoreError):
+                row = await self.read(self.store.run_by_pk, pk)
+                if row is not None:
+                    self.notices("run.stuck", run=row.id, reason=Reason.CRASH_LOOP.value, detail=row.detail)
 
     def silent_loop(self, seconds: float) -> None:
         """The loop does not answer: say which step holds it. (Called in the watcher's thread.)"""
