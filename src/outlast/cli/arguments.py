@@ -16,6 +16,8 @@ def json_value(text: str, what: str) -> Any:
     """Return the value of a JSON text. Raises WrongUse that says what a text on a command line is easily missing."""
     try:
         return msgspec.json.decode(text)
+    except RecursionError:
+        raise WrongUse(f"{what} is nested too deep to be read") from None
     except msgspec.DecodeError as error:
         raise WrongUse(
             f"{what} {text!r} is not JSON: {error}; a text needs its quotes inside those of the shell: '\"text\"'"

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from outlast.codec.refusal import text_of
 from outlast.core.errors import OutlastError, StoreError
 from outlast.core.records import RunRow
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
+from outlast.runtime.notices import log
 from outlast.runtime.trials import Trials
 from outlast.stores.protocol import Loaded
 from outlast.stores.rules import keepable
@@ -195,6 +197,10 @@ class Claims:
             execution = Execution(self._worker, row, registry.find(row), records)
         except OutlastError as error:
             self.cannot_run(row, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - a codec's: whatever it is, the run is named and a person sees it
+            log.exception("run %s cannot be executed", row.id)
+            self.cannot_run(row, f"an unexpected error: {type(error).__name__}: {text_of(error)}")
             return
         if loaded is None:
             execution.replayed = -1  # no execution of it came before this one

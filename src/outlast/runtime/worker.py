@@ -30,7 +30,7 @@ from outlast.runtime.claims import Claims
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import LockFile
-from outlast.runtime.notices import Notices, of_error
+from outlast.runtime.notices import Notices, log, of_error
 from outlast.runtime.places import Places
 from outlast.runtime.step_threads import StepThreads
 from outlast.runtime.watcher import Watcher
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from outlast.core.codec import Codec
     from outlast.runtime.attempts import Attempt
 
-CLAIM_BATCH = 200
+REGISTER_AGAIN_S = 1.0
 
 
 class Worker:
@@ -214,11 +214,14 @@ class Worker:
             self.loop.create_task(self._register_again())
 
     async def _register_again(self) -> None:
-        try:
-            await self._register()
-        except StoreError:
-            if not self.draining:  # else this process leaves, and its writer sends nothing any more
-                raise
+        while not self.draining:  # when this process leaves, its writer sends nothing any more
+            try:
+                await self._register()
+            except (StoreError, OSError) as error:  # OSError: of the lock file
+                log.error("this process cannot become a worker again, and goes on trying: %s", error)
+                await asyncio.sleep(REGISTER_AGAIN_S)
+            else:
+                return
 
     def holds_lease(self) -> bool:
         """Tell whether the lease holds by this process's own clock."""

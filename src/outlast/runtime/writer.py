@@ -24,7 +24,7 @@ from outlast.core.errors import ReadOnlyStore, StoreError, StoreUnavailable
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.notices import Notices, log
 from outlast.stores.protocol import Store
-from outlast.stores.verbs import Answer, Beat, Beaten, Fenced, Verb
+from outlast.stores.verbs import Answer, Beat, Beaten, Fenced, Leave, Verb
 
 Done = Callable[[Answer | StoreError], None]
 Batch = list[tuple[Verb, Done, float | None]]
@@ -189,6 +189,8 @@ class Writer:
                 log.exception("a batch of %d writes failed", len(batch))
                 self._answer([(done, StoreError(f"the write failed unexpectedly: {error!r}")) for _, done, _ in batch])
                 return
+            if Leave in map(type, verbs):
+                self.lease = None  # it is given up, and a further beat would find it gone
             if failing_since is not None:
                 self._notices("store.back", seconds=round(self._clock.boot() - failing_since, 3))
             if beat:
