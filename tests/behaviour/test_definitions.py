@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import collections.abc
 import functools
+import importlib
 import inspect
 import pickle
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,6 +211,48 @@ def test_a_definition_shows_what_it_is() -> None:
 def test_notices_of_the_library_can_be_pickled() -> None:
     notice = outlast.Notice("run.ended", {"run": "x"})
     assert pickle.loads(pickle.dumps(notice)) == notice
+
+
+# -- names that are taken ---------------------------------------------------------------------
+
+
+def imported(folder: Path, name: str, text: str) -> Any:
+    (folder / f"{name}.py").write_text(f"from outlast import step, workflow\n\n{text}")
+    return importlib.import_module(name)
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return tmp_path
+
+
+F = "@workflow\nasync def f() -> int:\n    return 1\n\n\n"
+G_NAMED_F = "@workflow(name='f')\nasync def g() -> int:\n    return 2\n"
+
+
+@pytest.mark.parametrize("text", [F + F, F + G_NAMED_F, F.replace("workflow", "step") * 2])
+def test_two_of_one_name_in_one_file_are_refused_with_both_lines(modules: Path, text: str) -> None:
+    name = f"twice_{abs(hash(text))}"
+    with pytest.raises(WrongUse, match=rf"two (workflow|step)s named 'f' are in .*{name}.py, at lines 3 \(f\) and"):
+        imported(modules, name, text)
+
+
+async def test_a_module_may_be_loaded_again_with_its_functions_elsewhere(modules: Path, open_app: OpenApp) -> None:
+    module = imported(modules, "reloaded", F)
+    (modules / "reloaded.py").write_text("\n\nfrom outlast import step, workflow\n\n" + G_NAMED_F)
+    importlib.invalidate_caches()
+    module = importlib.reload(module)
+    async with open_app() as app:
+        assert await (await app.start(module.g())).result() == 2
+    assert module.f is not module.g
+
+
+def test_what_functions_make_and_steps_of_other_names_may_come_again(modules: Path) -> None:
+    text = "def make(n):\n    @workflow\n    async def f() -> int:\n        return n\n    return f\n\n\n"
+    imported(modules, "made_twice", text + "one, two = make(1), make(2)\n")
+    imported(modules, "steps_of_one_name", (F + G_NAMED_F).replace("workflow", "step"))
 
 
 # -- settings that are refused ----------------------------------------------------------------

@@ -322,3 +322,55 @@ def test_a_store_that_is_something_else_ends_the_worker(command: Outlast) -> Non
 def test_a_store_in_memory_is_refused(command: Outlast) -> None:
     result = command("worker", "agent.py", "--url", "memory://")
     assert result.returncode == ExitCode.WRONG_USE
+
+
+SAME_NAME = """
+import asyncio
+from outlast import workflow
+
+@workflow
+async def f(text: str) -> str:
+    return f"{__name__} {text}"
+"""
+
+
+@pytest.fixture
+def two_modules(command: Outlast) -> Outlast:
+    for name in ("ma.py", "mb.py"):
+        (command.folder / name).write_text(SAME_NAME)
+    return command
+
+
+def test_a_worker_refuses_two_workflows_of_one_name(two_modules: Outlast) -> None:
+    result = two_modules("worker", "ma.py", "mb.py")
+    assert result.returncode == ExitCode.WRONG_USE
+    assert "ma:f and mb:f are two workflows named 'f'" in result.stderr
+    assert "@outlast.workflow(name=...)" in result.stderr
+
+
+def test_a_worker_says_once_that_it_executes_runs_of_another_module(two_modules: Outlast) -> None:
+    for run in ("one", "two"):
+        two_modules("start", "mb.py:f", '["x"]', "--id", run)
+    with two_modules.process("worker", "ma.py") as worker:
+        worker.wait_for("WARNING run one was started as mb:f, and f is ma:f here")
+        assert two_modules.here("result", "two", "--timeout", "60").stdout == '"ma x"\n'
+        worker.signal(signal.SIGTERM)
+        assert worker.exit_code() == 0
+    assert sum("was started as" in line for line in worker.lines) == 1
+
+
+def test_a_run_that_is_started_again_from_another_module_is_told(two_modules: Outlast) -> None:
+    two_modules("start", "ma.py:f", '["x"]', "--id", "r")
+    again = two_modules("start", "ma.py:f", '["x"]', "--id", "r")
+    assert "WARNING" not in again.stderr
+    other = two_modules("start", "mb.py:f", '["x"]', "--id", "r")
+    assert "WARNING run r was started as ma:f, and f is mb:f here" in other.stderr
+
+
+def test_a_module_is_the_same_within_its_package_and_as_a_script(command: Outlast) -> None:
+    (command.folder / "shop").mkdir()
+    (command.folder / "shop" / "orders.py").write_text(SAME_NAME)
+    command("start", "shop/orders.py:f", '["x"]', "--id", "r")
+    with command.process("worker", "shop.orders") as worker:
+        assert command.here("result", "r", "--timeout", "60").stdout == '"shop.orders x"\n'
+        assert not any("WARNING" in line for line in worker.lines)

@@ -30,6 +30,11 @@ def load_all(names: list[str]) -> None:
                 f"{name} defines no workflow, so there would be nothing to execute; "
                 "put @outlast.workflow above a function, or name the module where they are"
             )
+    for name, places in registry.shared_names().items():
+        raise WrongUse(
+            f"{' and '.join(places)} are two workflows named {name!r}, and a worker that has one of them alone would "
+            f"execute runs of the other; give one another name: @outlast.workflow(name=...)"
+        )
 
 
 def load(name: str) -> ModuleType:

@@ -68,6 +68,13 @@ SENTENCES: dict[str, tuple[int, Callable[[Data], str]]] = {
     "step.in_doubt": (
         logging.WARNING,
         lambda d: f"run {d['run']}: attempt {d['attempt']} of step {d['step']} is in doubt: {d['why']}",
+    "run.moved": (
+        logging.WARNING,
+        lambda d: (
+            f"run {d['run']} was started as {d['started_as']}, and {d['workflow']} is {d['here']} here: if that is not "
+            "the same function, moved, give one of them another name: @workflow(name=...)"
+        ),
+    ),
     ),
     "loop.blocked": (
         logging.WARNING,

@@ -61,10 +61,8 @@ def start(
     args, kwargs = arguments_for(definition, arguments)
     call: Call[Any] = definition.call(*args, **kwargs)
     where = Where(url, app_name)
-    if here:
-        app = where.make(worker=True, on_event=Talker(as_json=as_json, level=logging.WARNING))
-    else:
-        app = where.make()
+    app = where.make(worker=here, on_event=Talker(as_json=as_json, level=logging.WARNING))
+    if not here:
         refuse_memory(app.url)
 
     async def begin(app: App) -> RunRow:

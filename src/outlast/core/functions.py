@@ -26,6 +26,8 @@ class Definition(Generic[P, R]):
     is_step = False
     has_self = False
     """Whether it is bound to an object, which only this process has."""
+    load: object = None
+    """What stands for the execution of its file, where it is known by its name."""
 
     def __init__(self, fn: Callable[P, Any], name: str | None) -> None:
         if not callable(fn):

@@ -20,6 +20,7 @@ from outlast.runtime.clock import SystemClock
 from outlast.runtime.conflicts import check_same_call
 from outlast.runtime.ends import Ends
 from outlast.runtime.limits import check_kinds, check_limits
+from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.thread_starts import notice_threads
@@ -214,6 +215,7 @@ class App:
         answer = await self.ask(verb, heard=lambda answer: self._start_heard(answer, verb))
         if isinstance(answer, Conflict):
             check_same_call(self.codec, call.definition, row, answer.run)
+            tell_if_moved(self.notices, answer.run, call.definition)
             return Run(self, answer.run, call.definition.returns)
         if not isinstance(answer, Started):
             if verb.claim_by is not None:  # the lease was lost just now: leave the run to the queue
@@ -221,6 +223,8 @@ class App:
                 answer = await self.ask(queued, heard=lambda answer: self._start_heard(answer, queued))
             if not isinstance(answer, Started):
                 raise StoreError(f"run {row.id} could not be started in {self.url}: {getattr(answer, 'why', answer)}")
+        if not answer.created:
+            tell_if_moved(self.notices, answer.run, call.definition)
         return Run(self, answer.run, call.definition.returns)
 
     def _start_heard(self, answer: Answer | StoreError, verb: StartRun) -> None:

@@ -14,6 +14,7 @@ from outlast.core.engine import Engine
 from outlast.core.errors import DecodingError, OutlastError
 from outlast.core.functions import Definition
 from outlast.core.records import Record, RunRow
+from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.threads import ThreadBody
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], records: Sequence[Record]) -> Engine:
     """Make the engine of a run. Raises DecodingError for arguments that cannot be rebuilt here."""
+    tell_if_moved(worker.notices, row, definition)
     try:  # each argument is decoded by its own annotation
         args, kwargs = worker.codec.decode(row.input, definition.input_type)
     except OutlastError as error:

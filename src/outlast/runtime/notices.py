@@ -14,7 +14,8 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `run.parked` | it left memory to wait | run, due, detail |
 | `run.released` | it was handed back | run |
 | `run.lost` | a write was refused, since another worker owns it now | run, why |
-| `run.ended` | | run, workflow, status, error |
+| `run.moved` | it was started as code of another module than here | run, workflow, started_as, here |
+| `run.ended` | | run, workflow, status, error, where, traceback |
 | `run.stuck` | a person is needed | run, reason, detail |
 | `step.started` | an attempt began | run, step, attempt, effect |
 | `step.ended` | a step has its outcome | run, step, attempt, error |
@@ -47,6 +48,7 @@ _LEVELS = {
     "run.lost": logging.WARNING,
     "step.failed": logging.WARNING,
     "step.in_doubt": logging.WARNING,
+    "run.moved": logging.WARNING,
     "loop.blocked": logging.WARNING,
     "body.unhandled": logging.WARNING,
     "call.not_awaited": logging.WARNING,

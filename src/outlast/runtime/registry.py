@@ -7,6 +7,9 @@ functions share a name, the place where the run's own was defined (`module:qualn
 
 from __future__ import annotations
 
+import inspect
+from pathlib import PurePath
+from types import FunctionType
 from typing import Any
 
 from outlast.core.definitions import Step, Workflow
@@ -26,16 +29,72 @@ def run_name(definition: Definition[..., Any]) -> str:
 
 
 def register(definition: Definition[..., Any]) -> None:
-    """Make a step or workflow known. Defining the same function again replaces it (notebooks)."""
+    """Make a step or workflow known. Defining the same function again replaces it (notebooks, reloads).
+
+    Raises WrongUse where one execution of a file defines two under one name.
+    """
     found = _known.setdefault(run_name(definition), {})
+    load = _load_of(definition)
+    for place, other in list(found.items()):
+        _refuse_second_of_file(other, definition, load)
+        if load is not other.load and place.partition(":")[0] == definition.definition.partition(":")[0]:
+            del found[place]  # from before the module was loaded again
     known = found.get(definition.definition)
     if known is None or not _is_partial_of_same(known, definition):
         found[definition.definition] = definition
+        definition.load = load
     elif isinstance(definition, Workflow):
         raise WrongUse(
             f"two workflows named {definition.name!r} are made of one function, and runs could not tell them apart; "
             "give one of them another name: @workflow(name=...)"
         )
+
+
+def _refuse_second_of_file(known: Definition[..., Any], new: Definition[..., Any], load: object) -> None:
+    """Refuse a second function of a file under the name of a first, which runs, or readers, would take for it.
+
+    Functions made by functions, in a notebook or by a reload of the module come again and replace the first.
+    """
+    is_step = isinstance(new, Step)
+    old_fn, new_fn = inspect.unwrap(known.plain), inspect.unwrap(new.plain)
+    if not (isinstance(old_fn, FunctionType) and isinstance(new_fn, FunctionType)) or old_fn is new_fn:
+        return
+    if is_step and known.definition != new.definition:
+        return  # steps may share a name: runs of a single step find theirs by its place
+    if load is None or load is not known.load or "<locals>" in f"{old_fn.__qualname__} {new_fn.__qualname__}":
+        return
+    lines = [fn.__code__.co_firstlineno for fn in (old_fn, new_fn)]
+    if lines[0] != lines[1]:
+        raise WrongUse(
+            f"two {new.noun}s named {new.name!r} are in {new_fn.__code__.co_filename}, at lines {lines[0]} "
+            f"({old_fn.__qualname__}) and {lines[1]} ({new_fn.__qualname__}), and one would take the place of the "
+            f"other; give one of them another name: @{new.noun}(name=...)"
+        )
+
+
+def _load_of(definition: Definition[..., Any]) -> object:
+    """Return what stands for one execution of the file that a function is in; None where it is in no file."""
+    fn = inspect.unwrap(definition.plain)
+    if not isinstance(fn, FunctionType):
+        return None
+    names = fn.__globals__
+    if PurePath(fn.__code__.co_filename).name != PurePath(str(names.get("__file__", ""))).name:
+        return None  # typed into a notebook or a shell
+    return names.get("__spec__") or names["__file__"]  # a reload gives a module another spec
+
+
+def shared_names() -> dict[str, list[str]]:
+    """Return the names of several workflows, with the places of these; those made by functions do not count."""
+    found = {}
+    for name, by_place in _known.items():
+        files = {
+            getattr(getattr(inspect.unwrap(each.plain), "__code__", None), "co_filename", place): place
+            for place, each in by_place.items()
+            if isinstance(each, Workflow) and "<locals>" not in place
+        }
+        if len(files) > 1:
+            found[name] = sorted(files.values())
+    return found
 
 
 def _is_partial_of_same(known: Definition[..., Any], other: Definition[..., Any]) -> bool:
