@@ -24,6 +24,7 @@ from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.thread_starts import notice_threads
+from outlast.runtime.uncancelled import or_undone, to_its_end
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
 from outlast.stores.open import open_store
@@ -94,7 +95,8 @@ class App:
         if self._store is not None:
             raise WrongUse("this App is open already; make another one for another `async with`")
         self._loop = loop = asyncio.get_running_loop()
-        self._store = await loop.run_in_executor(None, open_store, self.url, self.clock)
+        opening = loop.run_in_executor(None, open_store, self.url, self.clock)
+        self._store = await or_undone(opening, lambda store: store.close())
         self._pid = os.getpid()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="outlast-read")
         self.ends = Ends(self._store, self._read, self._executes)
@@ -147,6 +149,9 @@ class App:
             store is None or os.getpid() != self._pid
         ):  # in a forked child all of it is the parent's, who goes on with it
             return
+        await to_its_end(self._close(store))
+
+    async def _close(self, store: Store) -> None:
         if self._worker is not None:
             await self._worker.stop()
             self._worker = None
