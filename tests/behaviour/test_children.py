@@ -307,6 +307,18 @@ async def test_an_id_that_belongs_to_another_run_is_a_conflict_in_the_parent(ope
         assert await other.status() in ("running", "waiting")
 
 
+async def test_an_id_that_belongs_to_the_child_of_another_parent_is_a_conflict(open_app: OpenApp) -> None:
+    @workflow
+    async def starting() -> int:
+        return await child.options(id="taken")(1)
+
+    async with open_app() as app:
+        await (await app.start(starting(), id="first")).result()
+        error = await failure(await app.start(starting(), id="second"))
+    assert isinstance(error, RunConflict)
+    assert "belongs to another run (child, succeeded, a child of another parent)" in str(error)
+
+
 async def test_a_conflict_is_told_even_while_the_parent_is_being_parked(open_app: OpenApp) -> None:
     @workflow
     async def starting() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from typing import Any
 
 import pytest
@@ -246,6 +247,7 @@ def test_a_child_run_id_is_short_enough_and_says_whose_it_is(run_id: str, name: 
     assert len(made) <= MAX_ID_LENGTH
     assert made == child_run_id(run_id, "incarnation", name, key)
     assert made != child_run_id(run_id, "another", name, key)
+    assert re.search(r"\.[0-9a-f]{16}$", made), "64 bits tell it from every other run's children"
 
 
 def test_parts_that_run_together_derive_differently() -> None:

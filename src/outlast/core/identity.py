@@ -110,7 +110,7 @@ def derive(incarnation: str, *parts: str) -> str:
 
 def child_run_id(run_id: str, incarnation: str, name: str, key: str) -> str:
     """Return the id of the child run that the call `key` of workflow `name` starts."""
-    tail = f".{name}.{derive(incarnation, 'child', key)[:10]}"
+    tail = f".{name}.{derive(incarnation, 'child', key)[:16]}"  # 64 bits: no two of a store's runs meet by chance
     return (run_id[: max(0, MAX_ID_LENGTH - len(tail))] + tail)[-MAX_ID_LENGTH:]
 
 

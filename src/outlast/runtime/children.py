@@ -60,9 +60,10 @@ def start_child(execution: Execution, pending: Pending) -> None:
             elif answer.created:  # now, or by an earlier execution of this run, which had got as far as this call
                 worker.claims.begin_started(answer.run, new=pending.cause > execution.replayed)
         elif isinstance(answer, (Started, Conflict)):
+            whose = ", a child of another parent" if answer.run.parent not in (None, row.pk) else ""
             error = RunConflict(
                 f"run {row.id} wants to start child {child.id!r}, but that id belongs to another run "
-                f"({answer.run.workflow}, {answer.run.status.value}); give the child another id"
+                f"({answer.run.workflow}, {answer.run.status.value}{whose}); give the child another id"
             )
             execution.calmly(execution.child_over, pending.key, False, worker.codec.encode_error(error))
         else:
