@@ -145,9 +145,7 @@ class App:
     async def close(self) -> None:
         """Close without waiting for steps in flight; their runs go back to the queue as they are."""
         store, self._store = self._store, None
-        if (
-            store is None or os.getpid() != self._pid
-        ):  # in a forked child all of it is the parent's, who goes on with it
+        if store is None or os.getpid() != self._pid:  # a forked child's are all its parent's, who goes on with them
             return
         await to_its_end(self._close(store))
 
