@@ -292,6 +292,21 @@ async def test_an_unknown_step_or_a_taken_id_forks_nothing(open_app: OpenApp) ->
         assert len(await app.runs()) == 1
 
 
+async def test_the_same_fork_asked_for_again_is_the_same_run(open_app: OpenApp) -> None:
+    """Whoever did not see the answer may ask again."""
+    async with open_app() as app:
+        await (await app.start(flow(), id="one")).result()
+        first = await app.fork("one", "main/note#2", new_id="copy")
+        again = await app.fork("one", "main/note#2", new_id="copy")
+        assert (await again.info()).incarnation == (await first.info()).incarnation
+        assert await again.result() == await first.result()
+        assert (await (await app.fork("one", "main/note#2", new_id="copy")).info()).status == "succeeded"
+        for other in ("main/note#1", "main/note#3"):
+            with pytest.raises(RunConflict):
+                await app.fork("one", other, new_id="copy")
+        assert len(await app.runs()) == 2
+
+
 async def test_the_fork_of_a_run_with_the_longest_id_has_an_id_too(open_app: OpenApp) -> None:
     async with open_app() as app:
         await (await app.start(flow(), id="x" * 255)).result()

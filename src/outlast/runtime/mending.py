@@ -187,9 +187,16 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
         forks=stretches(run, max(plan.keep, default=0)),
     )
     answer = await app.ask(ForkRun(source=run.pk, keep=plan.keep, run=row))
+    if isinstance(answer, Conflict) and _is_same_fork(answer.run, row):
+        return Run(app, answer.run)  # asked for before, and the answer was not seen
     if isinstance(answer, Conflict):
         raise RunConflict(f"run {row.id!r} exists already, so nothing was forked; give the fork another id")
     if not isinstance(answer, Started):
         raise StoreUnavailable(f"run {id} could not be forked: {getattr(answer, 'why', answer)}")
     app._wake(Done(woke=(answer.run.pk,)))
     return Run(app, answer.run)
+
+
+def _is_same_fork(known: RunRow, row: RunRow) -> bool:
+    """Whether a run was made by the same fork: of the same part of the same run."""
+    return (known.forks, known.workflow, known.input) == (row.forks, row.workflow, row.input)
