@@ -40,6 +40,7 @@ from outlast.core.identity import here
 from outlast.core.lost import is_thread_of_body, refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.operations import check_child, detach
 from outlast.runtime.run import RunInfo, StepInfo
 
@@ -162,6 +163,7 @@ class App:
         self._loop: _Loop | None = None
 
     def __enter__(self) -> App:
+        refuse_while_imported("`with App(...)`")
         loop = _Loop()
         try:
             loop.wait(self._app.__aenter__())

@@ -374,3 +374,29 @@ def test_a_module_is_the_same_within_its_package_and_as_a_script(command: Outlas
     with command.process("worker", "shop.orders") as worker:
         assert command.here("result", "r", "--timeout", "60").stdout == '"shop.orders x"\n'
         assert not any("WARNING" in line for line in worker.lines)
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("print(outlast.App().run(f('x')))", "App.run()"),
+        ("print(outlast.sync.App().run(f('x')))", "App.run()"),
+        ("with outlast.sync.App() as app:\n    app.start(f('x'))", "`with App(...)`"),
+        (
+            "async def main():\n    async with outlast.App() as app: await app.start(f('x'))\n\nasyncio.run(main())",
+            "`async with App(...)`",
+        ),
+    ],
+)
+def test_a_script_without_a_main_guard_starts_no_run_when_it_is_imported(
+    command: Outlast, script: str, what: str
+) -> None:
+    (command.folder / "money.py").write_text(f"import outlast\n{SAME_NAME}\n\n{script}\n")
+    for words in (("worker", "money.py"), ("worker", "money"), ("start", "money.py:f", '["y"]')):
+        result = command(*words)
+        assert result.returncode == ExitCode.WRONG_USE
+        assert f"calls {what} while it is imported" in result.stderr
+        assert 'put that under `if __name__ == "__main__":`' in result.stderr
+        assert "never awaited" not in result.stderr
+    assert not command.store.exists()
+    assert "money x" not in command("runs").stdout

@@ -18,6 +18,7 @@ from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
 from outlast.runtime import registry
 from outlast.runtime.app import App
+from outlast.runtime.importing import imported_for_its_workflows
 
 
 def load_all(names: list[str]) -> None:
@@ -46,7 +47,8 @@ def load(name: str) -> ModuleType:
     _put_first(os.getcwd())  # noqa: PTH109 - as `python -m` does
     _check_packages(name)
     try:
-        return importlib.import_module(name)
+        with imported_for_its_workflows(name):
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             file = f"; there is a file {name}.py: name it so" if Path(f"{name}.py").is_file() else ""
@@ -91,7 +93,8 @@ def _load_file(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[stem] = module
     try:
-        spec.loader.exec_module(module)
+        with imported_for_its_workflows(name):
+            spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[stem]
         raise _told(name, error) from error

@@ -19,6 +19,7 @@ from outlast.runtime import mending, registry
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.conflicts import check_same_call
 from outlast.runtime.ends import Ends
+from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.limits import check_kinds, check_limits
 from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.notices import Listener, Notices
@@ -83,7 +84,7 @@ class App:
             "max_runs": max_runs, "max_steps": max_steps, "max_threads": max_threads, "max_crashes": max_crashes,
         }  # fmt: skip
         check_kinds(worker=worker, codec=self.codec, version=self.version)
-        check_limits(lease=lease, park_after=park_after, grace=grace, counts=counts)
+        check_limits(counts, lease=lease, park_after=park_after, grace=grace)
         self._limits = {"lease_s": lease, "park_after": park_after, **counts}
         self._store: Store | None = None
         self._pid = 0
@@ -92,6 +93,7 @@ class App:
     # -- opening and closing -------------------------------------------------------------
 
     async def __aenter__(self) -> App:
+        refuse_while_imported("`async with App(...)`")
         if self._store is not None:
             raise WrongUse("this App is open already; make another one for another `async with`")
         self._loop = loop = asyncio.get_running_loop()
@@ -160,12 +162,10 @@ class App:
 
     def run(self, call: Call[R], *, id: str | None = None) -> R:
         """Start a run, wait for its result, and close: for scripts. Blocking; raises as `Run.result` does."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            call.take()
+        if isinstance(call, Call):
+            call.take()  # whatever becomes of it here, it was not forgotten
+        refuse_while_imported("App.run()")
+        if asyncio._get_running_loop() is not None:
             raise WrongUse(
                 "app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and "
                 "await app.start(...)"

@@ -12,7 +12,7 @@ from outlast.core.errors import WrongUse
 SHORTEST_LEASE_S = 0.1
 
 
-def check_limits(*, lease: float, park_after: float, grace: float, counts: Mapping[str, object]) -> None:
+def check_limits(counts: Mapping[str, object], *, lease: float, park_after: float, grace: float) -> None:
     """Raise WrongUse for the first setting that makes no sense, by its name."""
     for name, count in counts.items():
         if not (is_whole(count) and count >= 1):  # type: ignore[operator]
