@@ -201,18 +201,99 @@ async def test_a_timeout_leaves_it_in_doubt(open_app: OpenApp, blocking: bool) -
     assert sent == [5]
 
 
-async def test_a_retry_that_lists_the_timeout_takes_it_for_a_no(open_app: OpenApp) -> None:
-    """The user's word: Retry(on=...) lists what proves that nothing happened."""
+@pytest.mark.parametrize("blocking", [False, True], ids=["async", "thread"])
+@pytest.mark.parametrize("kind", [TimeoutError, OSError, outlast.OutlastError, Exception, BaseException])
+@pytest.mark.parametrize("listed", ["on", "definite"])
+async def test_no_class_that_is_listed_makes_a_timeout_of_outlast_a_proof_or_an_answer(
+    open_app: OpenApp, listed: str, kind: type[BaseException], blocking: bool
+) -> None:
+    door = Door()
+    lists: dict[str, Any] = {"definite": kind} if listed == "definite" else {"retry": Retry(initial=0, on=kind)}
 
-    @step(effect="once", timeout=0.02, retry=Retry(attempts=2, initial=0, on=StepTimeout))
+    @step(effect="once", timeout=0.02, **lists)
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        await door.passed()
+
+    @step(effect="once", timeout=0.02, name="pay", **lists)
+    def pay_blocking(cents: int) -> None:
+        sent.append(cents)
+        door.pass_in_thread()
+
+    async with open_app() as app:
+        info = await stuck(await app.start(paying(pay_blocking if blocking else pay)()))
+        assert (info.reason, StepTimeout.__name__ in info.detail) == ("in_doubt", True)
+        door.open()
+    assert sent == [5]
+
+
+@pytest.mark.parametrize(
+    ("error", "blocking"),
+    [
+        (asyncio.CancelledError(), False),
+        (asyncio.CancelledError(), True),
+        (SystemExit(1), False),
+        (KeyboardInterrupt(), False),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", [Exception, BaseException])
+async def test_what_ends_an_attempt_without_an_answer_is_none_whatever_is_listed(
+    open_app: OpenApp, kind: type[BaseException], error: BaseException, blocking: bool
+) -> None:
+    @step(effect="once", definite=kind, retry=Retry(initial=0, on=kind))
+    async def pay(cents: int) -> None:
+        sent.append(cents)
+        raise error
+
+    @step(effect="once", name="pay", definite=kind, retry=Retry(initial=0, on=kind))
+    def pay_blocking(cents: int) -> None:
+        sent.append(cents)
+        raise error
+
+    async with open_app() as app:
+        assert (await stuck(await app.start(paying(pay_blocking if blocking else pay)()))).reason == "in_doubt"
+    assert sent == [5]
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["async", "thread"])
+async def test_a_timeout_that_the_steps_own_code_raises_is_what_the_user_lists_it_as(
+    open_app: OpenApp, blocking: bool
+) -> None:
+    lists: dict[str, Any] = {"definite": KeyError, "retry": Retry(attempts=2, initial=0, on=TimeoutError)}
+
+    @step(effect="once", **lists)
     async def pay(cents: int) -> str:
         sent.append(cents)
         if len(sent) == 1:
-            await asyncio.sleep(3600)
+            async with asyncio.timeout(0):
+                await asyncio.sleep(3600)
+        return "receipt"
+
+    @step(effect="once", name="pay", **lists)
+    def pay_blocking(cents: int) -> str:
+        sent.append(cents)
+        if len(sent) == 1:
+            raise TimeoutError("no route to them")
         return "receipt"
 
     async with open_app() as app:
-        assert await (await app.start(paying(pay)())).result() == "receipt"
+        assert await (await app.start(paying(pay_blocking if blocking else pay)())).result() == "receipt"
+    assert sent == [5, 5]
+
+
+@pytest.mark.parametrize("lists", [{"definite": StepTimeout}, {"retry": Retry(on=(OSError, StepTimeout))}], ids=str)
+def test_a_once_step_cannot_list_the_timeout_of_outlast(lists: dict[str, Any]) -> None:
+    with pytest.raises(outlast.WrongUse, match="cannot list StepTimeout: an attempt that was cut off is in doubt"):
+
+        @step(effect="once", **lists)
+        async def pay(cents: int) -> None: ...
+
+    @step(effect="once")
+    async def refund(cents: int) -> None: ...
+
+    with pytest.raises(outlast.WrongUse, match="cannot list StepTimeout"):
+        refund.options(**lists)
 
 
 async def test_a_timeout_that_is_always_over_before_the_commit_fails_by_name_and_sends_nothing(

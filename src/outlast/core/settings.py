@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Literal, TypedDict
 
 from outlast.core.amounts import is_number
-from outlast.core.errors import WrongUse
+from outlast.core.errors import StepTimeout, WrongUse
 from outlast.core.records import Effect
 from outlast.core.retry import NO_RETRY, Retry
 
@@ -67,6 +67,12 @@ class Settings:
         definite: tuple[Any, ...] = self.definite
         if not all(isinstance(t, type) and issubclass(t, BaseException) for t in definite):
             raise WrongUse(f"definite={self.definite!r}: must be exception types")
+        on: Any = self.retry.on or ()
+        if self.effect is Effect.ONCE and any(issubclass(t, StepTimeout) for t in (*definite, *on)):
+            raise WrongUse(
+                "definite= and Retry(on=...) of a step with effect='once' cannot list StepTimeout: an attempt that was "
+                "cut off is in doubt. Give the step a confirm= that can tell, or a longer timeout="
+            )
 
     def with_(self, **changes: Any) -> Settings:
         """Return a copy with some settings changed. Raises WrongUse for a name that is none."""

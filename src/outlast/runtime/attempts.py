@@ -56,7 +56,8 @@ class NotBegun(Exception):
 class Attempt:
     """An attempt under way. `report(attempt, value, error)` is called once on the loop, unless it was abandoned.
 
-    `quiet` says that its code no longer runs, so that it can send nothing more.
+    `quiet` says that its code no longer runs, so that it can send nothing more. `no_answer` says that the error it is
+    reported with is one that Outlast made: its code was cut off, or gave up without an answer.
     """
 
     __slots__ = (
@@ -69,6 +70,7 @@ class Attempt:
         "_thread",
         "_timer",
         "_worker",
+        "no_answer",
         "number",
         "on_quiet",
         "pending",
@@ -94,7 +96,7 @@ class Attempt:
         self.started = worker.now()
         self._worker = worker
         self._deadline = deadline  # of a `once` attempt, as its intent says
-        self.quiet = False
+        self.quiet = self.no_answer = False
         self.on_quiet: Callable[[], None] | None = None
         self._report: Report | None = report
         self._abandoned = False
@@ -219,10 +221,12 @@ class Attempt:
         return f"step {self.place.step_id} of run {self.place.run_id}"
 
     def _said(self, error: BaseException, what: str) -> StepError:
+        self.no_answer = True
         kind = f"{type(error).__module__}:{type(error).__qualname__}"
         return StepError(f"{self._name()} {what}", type_name=kind, text=str(error))
 
     def _timed_out(self) -> StepTimeout:
+        self.no_answer = True
         return StepTimeout(
             f"{self._name()}: attempt {self.number} ran longer than its timeout of "
             f"{self.pending.call.settings.timeout} s"

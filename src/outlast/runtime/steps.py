@@ -251,9 +251,10 @@ class Steps:
         """Deal with a failed attempt whose error is not its step's outcome; False when it is."""
         pending, settings = attempt.pending, attempt.pending.call.settings
         once = pending.effect is Effect.ONCE
-        if once and isinstance(error, settings.definite):
+        weighed = not (once and attempt.no_answer)  # no class that is listed makes a proof or an answer of a timeout
+        if once and weighed and isinstance(error, settings.definite):
             return False
-        if settings.retry.wants(error, pending.effect):
+        if weighed and settings.retry.wants(error, pending.effect):
             made = attempt.number - _not_started(pending)
             delay = settings.retry.next_delay(made, self._run.row.incarnation + pending.key)
             first = pending.attempts[0].started if pending.attempts else attempt.started
