@@ -282,7 +282,7 @@ async def test_notes_of_an_error_are_kept(open_app: OpenApp) -> None:
     raised[:] = [error]
     async with open_app() as app:
         back = await failure(await app.start(failing()))
-    assert back.__notes__ == ["seen at 5"]
+    assert back.__notes__[0] == "seen at 5"
 
 
 async def test_the_error_of_a_run_is_shown_in_its_listing_and_its_steps(open_app: OpenApp) -> None:

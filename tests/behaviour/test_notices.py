@@ -78,8 +78,10 @@ async def test_payloads_say_what_the_table_says(open_app: OpenApp, ears: Ears) -
     (claimed,) = ears.heard("run.claimed", run="one")
     assert claimed.data == {"run": "one", "workflow": "flow", "claim": 1, "records": 0}
     (failed,) = ears.heard("step.failed")
+    assert failed.data.pop("traceback").endswith('raise ConnectionError("down")\nConnectionError: down')
+    assert failed.data.pop("where").endswith("test_notices.py:21 in flaky")
     assert failed.data == {
-        "run": "one", "step": "main/flaky#1", "attempt": 1, "error": "ConnectionError('down')", "retry_in": 0.0,
+        "run": "one", "step": "main/flaky#1", "attempt": 1, "error": "ConnectionError: down", "retry_in": 0.0,
     }  # fmt: skip
     first, second = ears.heard("step.started", run="one")
     assert first.data == {"run": "one", "step": "main/flaky#1", "attempt": 1, "effect": "idempotent"}

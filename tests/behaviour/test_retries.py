@@ -64,7 +64,7 @@ async def test_failed_attempts_stand_in_the_journal(open_app: OpenApp, ears: Ear
         (work,) = await run.steps()
         assert (work.state, work.attempts, work.value) == ("done", 3, 3)
     assert [n.data["attempt"] for n in ears.heard("step.failed")] == [1, 2]
-    assert ears.heard("step.failed")[0].data["error"] == "Down(1)"
+    assert ears.heard("step.failed")[0].data["error"] == "Down: 1"
 
 
 async def test_a_step_that_waits_for_its_next_attempt_says_so(open_app: OpenApp) -> None:

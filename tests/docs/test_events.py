@@ -25,6 +25,8 @@ def _given() -> dict[str, set[str]]:
             data = {keyword.arg for keyword in call.keywords if keyword.arg}
             if ast.unparse(call.func) == "self._leave":  # which adds the run
                 data.add("run")
+            if any(k.arg is None and re.match(r"told$|of_error\(", ast.unparse(k.value)) for k in call.keywords):
+                data |= set(notices.of_error(None))
             given.setdefault(name, set()).update(data)
     return given
 

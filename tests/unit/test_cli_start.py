@@ -157,6 +157,9 @@ def test_a_run_that_fails_here_is_told_and_its_exit_code_is_1(command: Outlast) 
     as_json = command("start", "agent.py:fails", "--here", "--id", "r", "--json")
     assert as_json.returncode == ExitCode.FAILED
     error = json.loads(as_json.stderr.splitlines()[-1])
+    where = error.pop("where")
+    assert where.startswith("agent.py:")
+    assert where.endswith(" in fails")
     assert error == {"error": "no such order", "type": "LookupError", "run": "r", "status": "failed"}
 
 

@@ -74,8 +74,8 @@ def _other(*calls: Any) -> Body:
             "#1 step main/fetch#1",
             "no such call at this point; it waits for nothing",
         ),
-        (1, _other(), "#1 step main/fetch#1", "ended succeeded"),
-        (2, _other(lambda: fetch("a")), '#2 step main/save#1 ["b"]', "ended succeeded"),
+        (1, _other(), "#1 step main/fetch#1", "code:    returned"),
+        (2, _other(lambda: fetch("a")), '#2 step main/save#1 ["b"]', "code:    returned"),
         (
             3,
             _other(_fetch, _save, lambda: child("c")),

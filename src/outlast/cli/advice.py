@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from outlast.cli.opening import Where
 from outlast.cli.plain import one_line
+from outlast.core.divergence import WAY_OUT
 from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
@@ -95,7 +96,8 @@ def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, whe
 def why_stuck(run: RunRow) -> str:
     """Return why a run is stuck, without the advice that its worker wrote beside it."""
     reason = run.reason.value if run.reason is not None else "unknown reason"
-    return f"{reason}: {run.detail.partition('. Find out whether')[0]}"
+    detail = run.detail.partition(". Find out whether")[0].partition(WAY_OUT)[0]
+    return f"{reason}: {detail.rstrip()}"
 
 
 def _decision(run: RunRow, intent: Record, where: Where) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast.cli.wording import counted, iso_time, lasted, visible_lines
+from outlast.core.transitions import Status
 from outlast.runtime.notices import Notice, took_nothing
 
 _log = logging.getLogger("outlast.events")
@@ -21,18 +22,23 @@ Data = dict[str, Any]
 
 
 def _run_ended(data: Data) -> str:
-    return f"run {data['run']} ({data['workflow']}) {data['status']}"
+    error = f": {_error(data)}" if data["status"] == Status.FAILED else ""
+    return f"run {data['run']} ({data['workflow']}) {data['status']}{error}"
+
+
+def _error(data: Data) -> str:
+    return f"{data['error']} ({data['where']})" if data.get("where") else str(data["error"])
 
 
 def _step_failed(data: Data) -> str:
     retry = data["retry_in"]
     again = f"; tried again in {lasted(retry)}" if retry is not None else ""
-    return f"run {data['run']}: attempt {data['attempt']} of step {data['step']} failed: {data['error']}{again}"
+    return f"run {data['run']}: attempt {data['attempt']} of step {data['step']} failed: {_error(data)}{again}"
 
 
 def _step_ended(data: Data) -> str:
-    error = f" with {data['error']}" if data.get("error") else ""
-    return f"run {data['run']}: step {data['step']} ended{error}"
+    how = f"failed: {_error(data)}" if data["error"] else "ended"
+    return f"run {data['run']}: step {data['step']} {how}"
 
 
 def _took_over(data: Data) -> str:
@@ -62,12 +68,6 @@ SENTENCES: dict[str, tuple[int, Callable[[Data], str]]] = {
     "run.ended": (logging.INFO, _run_ended),
     "run.stuck": (logging.ERROR, lambda d: f"run {d['run']} is stuck: {d['reason']}: {d['detail']}"),
     "run.lost": (logging.WARNING, lambda d: f"run {d['run']} is no longer held here: {d['why']}"),
-    "step.started": (logging.DEBUG, lambda d: f"run {d['run']}: step {d['step']} started, attempt {d['attempt']}"),
-    "step.ended": (logging.DEBUG, _step_ended),
-    "step.failed": (logging.WARNING, _step_failed),
-    "step.in_doubt": (
-        logging.WARNING,
-        lambda d: f"run {d['run']}: attempt {d['attempt']} of step {d['step']} is in doubt: {d['why']}",
     "run.moved": (
         logging.WARNING,
         lambda d: (
@@ -75,19 +75,29 @@ SENTENCES: dict[str, tuple[int, Callable[[Data], str]]] = {
             "the same function, moved, give one of them another name: @workflow(name=...)"
         ),
     ),
+    "step.started": (logging.DEBUG, lambda d: f"run {d['run']}: step {d['step']} started, attempt {d['attempt']}"),
+    "step.ended": (logging.DEBUG, _step_ended),
+    "step.failed": (logging.WARNING, _step_failed),
+    "step.in_doubt": (
+        logging.WARNING,
+        lambda d: f"run {d['run']}: attempt {d['attempt']} of step {d['step']} is in doubt: {d['why']}",
+    ),
+    "call.not_awaited": (
+        logging.WARNING,
+        lambda d: f"run {d['run']}: {d['call']} was called and never awaited, so it did not run",
     ),
     "loop.blocked": (
         logging.WARNING,
         lambda d: f"the event loop has not turned for {d['seconds']} s; it is at {d['where']}",
     ),
-    "body.unhandled": (logging.WARNING, lambda d: f"run {d['run']}: {d['message']}: {d['error']}"),
+    "body.unhandled": (logging.WARNING, lambda d: f"run {d['run']}: {d['message']}: {_error(d)}"),
     "store.unavailable": (logging.ERROR, lambda d: f"the store cannot be written: {d['error']}"),
-    "call.not_awaited": (
-        logging.WARNING,
-        lambda d: f"run {d['run']}: {d['call']} was called and never awaited, so it did not run",
-    ),
     "store.back": (logging.WARNING, lambda d: f"the store can be written again, after {d['seconds']:.1f} s"),
 }
+
+
+FOR_GOOD = frozenset({"step.ended", "run.ended"})
+"""What is told as a warning, and with its traceback, where it has an error: nothing will try that again."""
 
 
 class Talker:
@@ -114,13 +124,19 @@ class Talker:
         level, sentence = SENTENCES.get(notice.name, (logging.INFO, None))
         if took_nothing(notice.name, notice.data):
             level = logging.INFO
+        for_good = notice.name in FOR_GOOD and notice.data["error"] and notice.data.get("status") != Status.CANCELLED
+        if for_good:
+            level = logging.WARNING
         if not _log.isEnabledFor(level):
             return
         try:
             text = sentence(notice.data) if sentence is not None else str(notice)
         except (KeyError, TypeError, ValueError):
             text = str(notice)
-        self.say(text, level=level, event=notice.name, **notice.data)
+        data = notice.data
+        if not (for_good or _log.isEnabledFor(logging.DEBUG)):
+            data = {name: part for name, part in data.items() if name != "traceback"}
+        self.say(text, level=level, event=notice.name, **data)
 
     def say(self, text: str, *, level: int = logging.INFO, event: str = "", **data: Any) -> None:
         """Say something of the command's own."""
@@ -149,6 +165,8 @@ class _HumanLines(logging.Formatter):
         if self._colour and record.levelno in self._COLOURS:
             text = f"\x1b[{self._COLOURS[record.levelno]}m{text}\x1b[0m"
         line = f"{self.formatTime(record, self.datefmt)} {text}"
+        if told := getattr(record, "outlast_data", {}).get("traceback"):
+            line = f"{line}\n{visible_lines(told)}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

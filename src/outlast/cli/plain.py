@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from outlast.cli.wording import with_where
 from outlast.codec import Codec, JsonCodec
+from outlast.core.frames import where_of
 from outlast.core.records import Record, RunRow
+from outlast.core.telling import error_tree, name_and_text
 
 _JSON = JsonCodec(max_bytes=2**62)
 
@@ -23,6 +27,20 @@ _SECOND_PART = {  # tags whose payload is [name, value, ...]
     *("$attrs", "$dataclass", "$defaultdict", "$enum", "$namedtuple", "$purepath", "$pydantic", "$struct", "$subclass"),
     "$url",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PlainError:
+    """An error for people: its class (`CardDeclined`), what it says in one line, where it was raised, and its parts."""
+
+    name: str
+    text: str
+    where: str
+    tree: list[str]
+
+    def line(self, length: int | None = None) -> str:
+        """Return all of it in one line of at most about `length` characters (None: of any length)."""
+        return with_where(f"{self.name}: {self.text}" if self.text else self.name, self.where, length)
 
 
 def readable_run(run: RunRow, codec: Codec) -> RunRow:
@@ -66,12 +84,14 @@ def plain(data: bytes | None) -> Any:
         return data.decode("utf-8", "backslashreplace")
 
 
-def plain_error(data: bytes | None) -> tuple[str, str]:
-    """Return the type (`CardDeclined`) and the text of an encoded error."""
+def plain_error(data: bytes | None) -> PlainError:
+    """Return what is shown of an encoded error. One whose class is not here is shown all the same."""
     value = plain(data)
     if isinstance(value, dict) and isinstance(value.get("type"), str):
-        return value["type"].rpartition(":")[2].rpartition(".")[2] or value["type"], str(value.get("text", ""))
-    return "Error", value if isinstance(value, str) else json.dumps(value)
+        error = _JSON.decode_error(data or b"")
+        return PlainError(*name_and_text(error), where_of(error), error_tree(error))
+    text = value if isinstance(value, str) else json.dumps(value)
+    return PlainError("Error", text, "", [f"Error: {text}"])
 
 
 def one_line(data: bytes | None) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, Url
 from outlast.cli.output import print_json, print_note, print_table, status_text
-from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened
+from outlast.cli.wording import ago, clock_time, iso_time, lasted, with_where
 from outlast.runtime.app import App
 from outlast.runtime.run import RunInfo
 
@@ -70,9 +70,8 @@ def _row(run: RunInfo, now: float) -> tuple[str | Text, ...]:
     detail = run.error or run.detail
     if run.due is not None and run.status == "waiting":
         detail = f"{detail} (due {ago(run.due, now)})" if detail else f"due {ago(run.due, now)}"
-    status = status_text(run.status, run.reason)
-
-    return (run.id, run.workflow, status, clock_time(run.created), took, shortened(detail, DETAIL_LENGTH))
+    status, shown = status_text(run.status, run.reason), with_where(detail, run.where, DETAIL_LENGTH)
+    return (run.id, run.workflow, status, clock_time(run.created), took, shown)
 
 
 def run_json(run: RunInfo) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from outlast.cli.options import AppName, Json, RunId, Url
 from outlast.cli.plain import one_line, plain, plain_error, readable_record, readable_run
 from outlast.cli.runs import run_json
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
-from outlast.cli.wording import ago, clock_time, iso_time, lasted, shortened, visible, visible_lines
+from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.errors import RunNotFound
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Status
@@ -132,10 +132,9 @@ def _place(record: Record) -> str:
 def _entry(step: StepInfo, record: Record | None, child: RunRow | None) -> Entry:
     if record is None:
         return Entry(step, child=child)
-    if step.error and not record.ok and record.value:
-        step = replace(step, error=": ".join(plain_error(record.value)))
+    parts = plain_error(record.value).tree if step.error and not record.ok and record.value else []
     shows = record.ok and record.value is not None and record.kind not in (Kind.PATCH, Kind.CANCEL, Kind.TIMER)
-    return Entry(step, f"= {one_line(record.value)}" if shows else "", child)
+    return Entry(step, f"= {one_line(record.value)}" if shows else "", child, parts)
 
 
 def _head(seen: Seen) -> Text:
@@ -156,7 +155,8 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     code = (run.definition, run.version, f"Python {run.python}" if run.python else "")
     yield "code", visible("  ".join(part for part in code if part))
     if run.claim > 1 or run.crashes:
-        yield "claims", f"{run.claim}" + (f", {run.crashes} workers in a row died under it" if run.crashes else "")
+        died = f", {counted(run.crashes, 'worker')} in a row died under it" if run.crashes else ""
+        yield "claims", f"{run.claim}{died}"
     if seen.parent is not None:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
     yield "arguments", shortened(_arguments(run), length)
@@ -171,7 +171,8 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     if run.result is not None:
         yield "result", shortened(one_line(run.result), length)
     if run.error is not None:
-        yield "error", shortened(": ".join(plain_error(run.error)), length)
+        error = plain_error(run.error)
+        yield "error", error.line(length) if length is not None else visible_lines("\n".join(error.tree))
     if seen.entries:
         yield "each line", LEGEND
 

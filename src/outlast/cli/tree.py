@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.text import Text
 from rich.tree import Tree
 
-from outlast.cli.wording import ago, clock_time, lasted, shortened, visible
+from outlast.cli.wording import ago, clock_time, lasted, shortened, visible, visible_lines, with_where
 from outlast.core.records import RunRow
 from outlast.runtime.run import StepInfo
 
@@ -32,11 +32,14 @@ ASCII_MARKS = {"✓": "+", "✗": "x", "↻": "~"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one line of the tree speaks of: a step (child, timer, ...) with its value as JSON, and a child's run."""
+    """What one line of the tree speaks of: a step (child, timer, ...) with its value as JSON, a child's run, and an
+    error's parts.
+    """
 
     step: StepInfo
     value: str = ""
     child: RunRow | None = None
+    parts: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -78,7 +81,9 @@ def draw(root: Branch, *, now: float, full: bool, ascii_only: bool) -> Tree:
             if isinstance(item, Branch):
                 fill(node.add(Text(visible(item.name), style="bold")), item)
             else:
-                node.add(_line(item, now, None if full else VALUE_LENGTH, ascii_only))
+                line = node.add(_line(item, now, None if full else VALUE_LENGTH, ascii_only))
+                if full and len(item.parts) > 1:
+                    line.add(Text(visible_lines("\n".join(item.parts)), style="red"))
 
     tree = Tree(Text(root.path, style="bold"), guide_style="dim")
     fill(tree, root)
@@ -99,7 +104,8 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
     if step.state not in ("done", "failed") and entry.child is None:  # a child's own status stands there
         line.append(f"  {step.state.replace('_', ' ')}", style=style)
     if step.error:
-        line.append(f"  {shortened(step.error, length)}", style="red" if step.state == "failed" else "yellow")
+        error = with_where(step.error, step.where, length)
+        line.append(f"  {error}", style="red" if step.state == "failed" else "yellow")
     elif entry.value:
         line.append(f"  {shortened(entry.value, length)}")
     if step.note:

@@ -66,9 +66,8 @@ async def _tell_meanwhile(app: App, id: str, where: Where, *, hint: bool) -> Non
                 return
             say(f"run {id} is {row.status.value}" + (f": {row.detail}" if row.detail else ""))
             if hint and waited >= HINT_AFTER_S:
-                hint = False
-                if row.status is Status.PENDING:
-                    await tell_if_nobody(app, row, where.worker_for(row))
+                waited = 0.0
+                await tell_if_nobody(app, row, where.worker_for(row))
 
 
 async def tell_if_nobody(app: App, run: RunRow, start_one: str) -> None:
@@ -90,7 +89,7 @@ def tell_end(row: RunRow, *, as_json: bool) -> Any:
             message = f"run {row.id} ({row.workflow}) is stuck: {reason}: {row.detail}"
             tell(message, "RunStuck", as_json=as_json, reason=reason, **more)
         case _:
-            name, text = plain_error(row.error)
-            message = text if as_json else f"run {row.id} ({row.workflow}) failed: {name}: {text}"
-            tell(message, name, as_json=as_json, **more)
+            error = plain_error(row.error)
+            message = error.text if as_json else f"run {row.id} ({row.workflow}) failed: {error.line()}"
+            tell(message, error.name, as_json=as_json, where=error.where, **more)
     raise Told(ExitCode.FAILED)

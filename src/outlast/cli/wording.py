@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+LEAST_ERROR = 60
+
 
 def clock_time(at: float | None) -> str:
     """Return a time as local date and time: `2025-11-29 19:24:05`."""
@@ -71,6 +73,12 @@ def shortened(text: str, length: int | None) -> str:
     """Return a text in one line of at most `length` characters (None: of any length)."""
     line = visible(text)
     return line if length is None or len(line) <= length else line[: length - 1] + "…"
+
+
+def with_where(error: str, where: str, length: int | None = None) -> str:
+    """Return an error's line and where it was raised, cut to `length` characters so that its end stays."""
+    end = f" ({visible(where)})" if where else ""
+    return shortened(error, None if length is None else max(length - len(end), LEAST_ERROR)) + end
 
 
 def counted(number: int, noun: str) -> str:

@@ -2,7 +2,8 @@
 
 An exception is stored as the name of its class and: its text, arguments, attributes and notes, what C keeps of it
 outside `__dict__` (`layout`), the members of a group, and a summary of its causes. A part that cannot be stored
-becomes its text, since an error must reach the journal whatever it holds. The traceback is not kept.
+becomes its text, since an error must reach the journal whatever it holds. Of the traceback the last line of the user's
+code is kept, as text for people, and only of an error that is an outcome: one that is part of a value is compared.
 
 What cannot be rebuilt comes back as `StepError`. So does every `BaseException` that is no `Exception`: a recorded
 `KeyboardInterrupt` raised again would end the worker.
@@ -16,9 +17,11 @@ from typing import Any, Final
 from outlast.codec.classes import Kind, c_constructor, find_class, loose_reference
 from outlast.codec.instances import namespace_of, read_state, shape_of, untag_state, write_state
 from outlast.codec.pydantic_models import is_validation_error, tag_validation_error, untag_validation_error
-from outlast.codec.refusal import text_of, type_name
+from outlast.codec.refusal import text_of
 from outlast.codec.tagging import Walk, tag, tagger, to_json, untag, untagger
 from outlast.core.errors import DecodingError, StepError
+from outlast.core.frames import keep_where, where_of
+from outlast.core.telling import text_of_error
 
 _MOST_NESTED: Final = 8  # exceptions inside exceptions; deeper ones become text, so that shared ones cannot unfold
 _MOST_CAUSES: Final = 20
@@ -38,14 +41,6 @@ _LAYOUT: Final[dict[type, tuple[str, ...]]] = {
 }
 _BASE: Final[Any] = vars(BaseException)  # its descriptors, which no subclass can override
 _GROUP: Final[Any] = vars(BaseExceptionGroup)
-
-
-def text_of_error(error: BaseException) -> str:
-    """Return `str(error)`; never raises."""
-    try:
-        return str.__str__(str(error))
-    except BaseException as problem:  # noqa: BLE001  # user code; what it raises must not end the caller
-        return f"<{type_name(type(error))}, whose str() raised {type(problem).__name__}>"
 
 
 # -- encoding ----------------------------------------------------------------
@@ -81,6 +76,8 @@ def _body(error: BaseException, walk: Walk, depth: int) -> dict[str, object]:
     }
     if members:
         optional["message"] = _part(_GROUP["message"].__get__(error), walk, depth)
+    if walk.outcome:
+        optional["where"] = _part(where_of(error), walk, depth)
     if is_validation_error(cls):
         optional["validation"] = tag_validation_error(error, walk, depth)
     body.update((name, part) for name, part in optional.items() if part)
@@ -142,7 +139,7 @@ def _notes(error: BaseException) -> list[Any]:
 
 
 def _causes(error: BaseException, walk: Walk, depth: int) -> list[object]:
-    """Return the chain that a traceback would show, as `[is a cause, type, text]` for each link."""
+    """Return the chain that a traceback would show, as `[is a cause, type, text, where]` for each link."""
     links: list[object] = []
     seen = {id(error)}
     while len(links) < _MOST_CAUSES:
@@ -154,7 +151,10 @@ def _causes(error: BaseException, walk: Walk, depth: int) -> list[object]:
         name, text = loose_reference(type(following)), text_of_error(following)
         if type(following) is StepError and following.type_name:
             name, text = following.type_name, following.text
-        links.append([cause is not None, _part(name, walk, depth), _part(text, walk, depth)])
+        link: list[object] = [cause is not None, _part(name, walk, depth), _part(text, walk, depth)]
+        if walk.outcome and (where := where_of(following)):
+            link.append(_part(where, walk, depth))
+        links.append(link)
         seen.add(id(following))
         error = following
     return links
@@ -176,6 +176,7 @@ def untag_exception(payload: list[Any], hint: object) -> BaseException:
         error = StepError(f"{name}: {text}", type_name=name, text=text)
     if notes:
         namespace_of(error)["__notes__"] = notes
+    keep_where(error, str(untag(body.get("where", ""), hint)))
     _link(error, untag(body.get("causes", []), hint))
     if body.get("alone"):
         _BASE["__suppress_context__"].__set__(error, True)
@@ -220,7 +221,8 @@ def _write_layout(error: BaseException, name: str, item: object) -> None:
 
 def _link(error: BaseException, causes: list[Any]) -> None:
     """Hang stand-ins for its causes on an error, so that a traceback shows them."""
-    for is_cause, name, text in causes:
+    for is_cause, name, text, *where in causes:
         following = StepError(f"{name}: {text}", type_name=name, text=text)
+        keep_where(following, "".join(where))
         _BASE["__cause__" if is_cause else "__context__"].__set__(error, following)
         error = following

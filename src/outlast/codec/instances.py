@@ -33,6 +33,7 @@ from outlast.codec.classes import (
 from outlast.codec.refusal import Refused, attribute, short, unsupported
 from outlast.codec.tagging import TAGGERS, Walk, tag, tag_by_class, tagger, untag, untagger
 from outlast.core.errors import DecodingError
+from outlast.core.frames import KEPT
 
 _log: Final = logging.getLogger("outlast.codec")
 _SLOT: Final = types.MemberDescriptorType
@@ -53,7 +54,7 @@ class Shape:
 def shape_of(cls: type) -> Shape:
     """Return the shape of a class."""
     slots: dict[str, types.MemberDescriptorType] = {}
-    derived = {"__orig_class__", "__notes__"}
+    derived = {"__orig_class__", "__notes__", KEPT}
     for base in cls.__mro__:
         is_python = bool(base.__flags__ & HEAP_TYPE)
         for name, member in list(vars(base).items()):  # a copy: pydantic completes classes when they are looked at

@@ -8,10 +8,11 @@ import msgspec
 
 from outlast.codec import containers, exceptions, instances, pydantic_models, scalars
 from outlast.codec.classes import loose_reference
-from outlast.codec.exceptions import tag_exception, text_of_error
+from outlast.codec.exceptions import tag_exception
 from outlast.codec.refusal import Refused
 from outlast.codec.tagging import Walk, from_json, tag, to_json, too_deep, untag
 from outlast.core.errors import DecodingError, EncodingError, PayloadTooLarge, StepError
+from outlast.core.telling import text_of_error
 
 _REGISTERED: Final = (containers, exceptions, instances, pydantic_models, scalars)  # importing them registers tags
 _MIB: Final = 2**20
@@ -90,7 +91,7 @@ class JsonCodec:
         """Return `error` as JSON. Parts that cannot be stored become their text; never raises."""
         try:
             for part_bytes in (0, _CUT_PART):
-                walk = Walk(self._max_bytes, check_text=True, part_bytes=part_bytes)
+                walk = Walk(self._max_bytes, check_text=True, part_bytes=part_bytes, outcome=True)
                 data = to_json(tag_exception(error, walk, 0))
                 if len(data) <= self._max_bytes:
                     return data

@@ -41,12 +41,12 @@ class Walk:
     free; when it has, the value is walked again with `check_text`, and every string is looked at.
     `lenient` is for what exceptions carry: a part that cannot be stored becomes its text instead of a refusal.
     `replaced` counts those parts. `part_bytes`, if not 0, cuts each part of an exception to that size.
-    `open_errors` are the exceptions being walked.
+    `open_errors` are the exceptions being walked. `outcome`: the value is an error that a step or run ended with.
     """
 
-    __slots__ = ("budget", "check_text", "lenient", "open_errors", "part_bytes", "replaced", "text")
+    __slots__ = ("budget", "check_text", "lenient", "open_errors", "outcome", "part_bytes", "replaced", "text")
 
-    def __init__(self, max_bytes: int, *, check_text: bool = False, part_bytes: int = 0) -> None:
+    def __init__(self, max_bytes: int, *, check_text: bool = False, part_bytes: int = 0, outcome: bool = False) -> None:
         self.budget = max_bytes // 2 + 1
         self.check_text = check_text
         self.text: type = _Never if check_text else str
@@ -54,6 +54,7 @@ class Walk:
         self.replaced = 0
         self.part_bytes = part_bytes
         self.open_errors: list[int] = []
+        self.outcome = outcome
 
     def enter(self, depth: int, items: int) -> None:
         """Count a container of `items` parts whose JSON starts at `depth`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from outlast.core.closing import aclose, suspended
 from outlast.core.errors import StepError
+from outlast.core.frames import keep_where, where_of
 from outlast.core.identity import Branch
 from outlast.core.transitions import Status
 
@@ -25,6 +27,22 @@ class Outcome:
     culprit: str = ""
 
 
+def failed(engine: Engine, error: BaseException) -> Outcome:
+    """Return how a run ended whose body raised this. What is no answer of a body becomes a StepError that says so."""
+    which = f"run {engine.run_id}: the workflow {engine.workflow}"
+    if isinstance(error, asyncio.CancelledError):
+        if engine.cancel_asked:
+            return Outcome(Status.CANCELLED)
+        text = f"{which} raised CancelledError though nobody cancelled its run"
+        return Outcome(Status.FAILED, error=StepError(text, type_name="asyncio.exceptions:CancelledError", text=""))
+    if isinstance(error, (SystemExit, KeyboardInterrupt)):
+        where, name, code = where_of(error), type(error).__name__, str(error)
+        text = f"{which} asked the process to exit ({name}{f': {code}' if code else ''})"
+        error = StepError(text, type_name=f"builtins:{name}", text=code)
+        keep_where(error, where)
+    return Outcome(Status.FAILED, error=error, culprit=engine.culprit(error))
+
+
 class Body(Protocol):
     """What executes the workflow's code, a turn at a time."""
 
@@ -38,6 +56,10 @@ class Body(Protocol):
 
     def finished(self) -> Outcome | None:
         """Return how the body ended, once nothing of it runs any more."""
+        ...
+
+    def raised(self) -> BaseException | None:
+        """Return the error that the body has raised, even while something of it still runs."""
         ...
 
     def cancel(self) -> None:
@@ -107,18 +129,14 @@ class AsyncBody:
         if not main.done() or self.engine.loop.unfinished():
             return None
         if main.cancelled():
-            if self.engine.cancel_asked:
-                return Outcome(Status.CANCELLED)
-            text = "the workflow raised CancelledError though nobody cancelled its run"
-            return Outcome(Status.FAILED, error=StepError(text, type_name="asyncio.exceptions:CancelledError", text=""))
+            return failed(self.engine, asyncio.CancelledError())
         error = main.exception()
         if error is None:
             return Outcome(Status.SUCCEEDED, value=main.result())
-        if isinstance(error, (SystemExit, KeyboardInterrupt)):
-            name = type(error).__name__
-            text = f"the workflow asked the process to exit ({name})"
-            error = StepError(text, type_name=f"builtins:{name}", text=str(error))
-        return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
+        return failed(self.engine, error)
+
+    def raised(self) -> BaseException | None:
+        return self._main.exception() if self._main.done() and not self._main.cancelled() else None
 
     def stop(self) -> None:
         self.engine.loop.stop()

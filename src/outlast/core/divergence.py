@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from outlast.core.body import Outcome
 from outlast.core.errors import Diverged
+from outlast.core.frames import where_of
 from outlast.core.records import Record
+from outlast.core.telling import error_line
 from outlast.core.transitions import Status
+
+WAY_OUT = "Bring the old code back, or guard the change with outlast.patched(), then:"
+"""What every text of a divergence ends with, before the command."""
 
 
 def differs(run_id: str, workflow: str, record: Record, code: str, waits: Sequence[str]) -> Diverged:
@@ -18,18 +24,31 @@ def differs(run_id: str, workflow: str, record: Record, code: str, waits: Sequen
     )
 
 
-def goes_on(run_id: str, workflow: str, left: Sequence[Record], status: Status) -> Diverged:
+def goes_on(run_id: str, workflow: str, left: Sequence[Record], outcome: Outcome) -> Diverged:
     """The body has ended, and entries are left over."""
     more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    error = outcome.error
+    if error is not None:
+        says, does = raised(error), f"raised {type(error).__name__}"
+    elif outcome.status is Status.CANCELLED:
+        says, does = "ended as cancelled", "ended as cancelled"
+    else:
+        says, does = "returned", "returned"
     return Diverged(
-        f"run {run_id}: the workflow {workflow} returned, but its journal goes on\n"
+        f"run {run_id}: the workflow {workflow} {says}, but its journal goes on\n"
         f"  journal: {describe(left[0])}{more}\n"
-        f"  code:    ended {status.value}\n" + _way_out(run_id)
+        f"  code:    {does}\n" + _way_out(run_id)
     )
 
 
+def raised(error: BaseException) -> str:
+    """Say that the body raised this error, and where."""
+    where = where_of(error)
+    return f"raised {error_line(error)}" + (f" ({where})" if where else "")
+
+
 def _way_out(run_id: str) -> str:
-    return f"Bring the old code back, or guard the change with outlast.patched(), then: outlast resume {run_id}"
+    return f"{WAY_OUT} outlast resume {run_id}"
 
 
 def describe(record: Record) -> str:

@@ -38,9 +38,10 @@ from outlast.core.body import Body, Outcome
 from outlast.core.codec import Codec
 from outlast.core.culprits import Culprits
 from outlast.core.definitions import Call
-from outlast.core.divergence import describe, differs, goes_on, short
+from outlast.core.divergence import describe, differs, goes_on, raised, short
 from outlast.core.effects import InBody
 from outlast.core.errors import DecodingError, Diverged, EncodingError, LostRun, OutlastError, Spinning
+from outlast.core.frames import locate
 from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending, carried
@@ -61,6 +62,7 @@ class Engine:
         self.run_id = row.id
         self.workflow = row.workflow
         self.blocking = blocking
+        self.function: Callable[..., Any] | None = None  # the body's, to say where it stands
         self.codec = codec
         self.body = body
         self.loop = RunLoop()  # type: ignore[abstract]  # what a loop may lack, it refuses by name
@@ -71,9 +73,9 @@ class Engine:
         self.cancel_asked = False
         self.outcome: Outcome | None = None
         self.failure: OutlastError | None = None  # Diverged or DecodingError: the run cannot go on
+        self.on_forgotten: Callable[[str], None] = lambda key: None
         self.unsent: list[Record] = []
         self.calls: dict[str, Pending] = {}  # that have no outcome
-        self.on_forgotten: Callable[[str], None] = lambda key: None
         self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
         self.last_seq = records[-1].seq if records else 0
         self.last_at = max((r.at for r in records), default=self.loop.now)
@@ -189,9 +191,11 @@ class Engine:
         outcome = None if self.outcome is not None else self.body.finished()
         if outcome is None:
             return
+        if outcome.error is not None and self.function is not None:
+            locate(outcome.error, self.function)
         left = [r for r in self._recorded if r.kind in EVENTS]
         if left:
-            self.failure = goes_on(self.run_id, self.workflow, left, outcome.status)
+            self.failure = goes_on(self.run_id, self.workflow, left, outcome)
             return
         self.outcome = outcome
 
@@ -268,6 +272,8 @@ class Engine:
             raise DecodingError(f"run {self.run_id}, {describe(record)}: {error}") from None
 
     def _diverged(self, record: Record, code: str) -> Diverged:
+        if (error := self.body.raised()) is not None:
+            code += f"; it {raised(error)}"
         waits = [pending.key for pending in self.waits_for()] + list(self.loop.timers)
         return differs(self.run_id, self.workflow, record, code, waits)
 
@@ -331,12 +337,6 @@ class Engine:
         self._starts.append(pending)
         return future
 
-    def _queue(self, pending: Pending) -> None:
-        if not pending.queued:
-            pending.queued = True
-            self._starts.append(pending)
-
-    def check(self) -> None:
     def forgot(self, call: Call[Any]) -> bool:
         if self.closed and self.outcome is None:
             return False  # the run was stopped from outside, and its code ended before it came to the await
@@ -344,6 +344,12 @@ class Engine:
             self.on_forgotten(call.key)
         return True
 
+    def _queue(self, pending: Pending) -> None:
+        if not pending.queued:
+            pending.queued = True
+            self._starts.append(pending)
+
+    def check(self) -> None:
         if self.closed:
             self.body.refuse()
         place = here.get()

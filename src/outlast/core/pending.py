@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.definitions import Call
 from outlast.core.errors import StepError
+from outlast.core.frames import keep_where, where_of
 from outlast.core.records import Record
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def carried(error: BaseException) -> Exception:
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     kind = type(error)
-    return StepError(f"{kind.__name__}: {error}", type_name=f"{kind.__module__}:{kind.__qualname__}", text=str(error))
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    told = StepError(f"{name}: {error}", type_name=name, text=str(error))
+    keep_where(told, where_of(error))
+    return told
 
 
 class Pending:

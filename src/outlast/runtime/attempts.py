@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.effects import InStep
 from outlast.core.errors import StepError, StepTimeout, Suspended
+from outlast.core.frames import keep_where, where_of
 from outlast.core.identity import here
 from outlast.core.pending import Pending
 
@@ -189,6 +190,8 @@ class Attempt:
         error = done.exception()
         if isinstance(error, (asyncio.CancelledError, Suspended)) and not self._abandoned:
             error = self._said(error, "cancelled itself")
+        elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+            error = self._said(error, "asked the process to exit")
         self._finish(None if error is not None else done.result(), error)
 
     def _thread_timeout(self) -> None:
@@ -223,7 +226,10 @@ class Attempt:
     def _said(self, error: BaseException, what: str) -> StepError:
         self.no_answer = True
         kind = f"{type(error).__module__}:{type(error).__qualname__}"
-        return StepError(f"{self._name()} {what}", type_name=kind, text=str(error))
+        said = f" ({type(error).__name__}: {error})" if str(error) else ""
+        told = StepError(f"{self._name()} {what}{said}", type_name=kind, text=str(error))
+        keep_where(told, where_of(error))
+        return told
 
     def _timed_out(self) -> StepTimeout:
         self.no_answer = True

@@ -40,7 +40,9 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
         engine.function = definition.fn
         return engine
     thread = ThreadBody(lambda: definition.fn(*args, **kwargs), worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
-    return Engine(row, records, worker.codec, thread, blocking=True)
+    engine = Engine(row, records, worker.codec, thread, blocking=True)
+    engine.function = definition.fn
+    return engine
 
 
 def _tell(worker: Worker, engine: Engine) -> None:

@@ -19,7 +19,7 @@ from outlast.core.errors import Diverged, EncodingError, OutlastError, RunCancel
 from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.engines import engine_of
-from outlast.runtime.notices import log
+from outlast.runtime.notices import log, of_error
 from outlast.runtime.steps import Steps
 from outlast.stores.rules import keepable
 from outlast.stores.verbs import Answer, Done, Finish, Kept, Park, Release, Stick, Write
@@ -370,7 +370,7 @@ class Execution:
             if self.closed:
                 return
             if isinstance(answer, Done):
-                self.worker.run_ended(self, verb, answer.woke)
+                self.worker.run_ended(self, verb, answer.woke, error)
             else:
                 self.worker.lost_run(self, answer)
 
@@ -394,6 +394,6 @@ class Execution:
     def _report_unhandled(self) -> None:
         unhandled = self.engine.loop.unhandled
         for context in unhandled:
-            error = repr(context.get("exception"))
-            self.worker.notices("body.unhandled", run=self.row.id, message=context.get("message"), error=error)
+            told = of_error(context.get("exception"))
+            self.worker.notices("body.unhandled", run=self.row.id, message=context.get("message"), **told)
         unhandled.clear()

@@ -18,8 +18,8 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `run.ended` | | run, workflow, status, error, where, traceback |
 | `run.stuck` | a person is needed | run, reason, detail |
 | `step.started` | an attempt began | run, step, attempt, effect |
-| `step.ended` | a step has its outcome | run, step, attempt, error |
-| `step.failed` | an attempt failed and is followed by another | run, step, attempt, error, retry_in |
+| `step.ended` | a step has its outcome | run, step, attempt, error, where, traceback |
+| `step.failed` | an attempt failed and is followed by another | run, step, attempt, error, where, traceback, retry_in |
 | `step.in_doubt` | a `once` attempt has no certain outcome | run, step, attempt, why |
 | `call.not_awaited` | a step or child was called, and never awaited | run, call, workflow |
 | `loop.blocked` | code held the worker's event loop | seconds, where |
@@ -38,6 +38,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.core.errors import WrongUse
+from outlast.core.frames import traceback_of, where_of
+from outlast.core.telling import error_line
 
 log = logging.getLogger("outlast")
 
@@ -46,12 +48,12 @@ _LEVELS = {
     "worker.took_over": logging.WARNING,
     "run.stuck": logging.ERROR,
     "run.lost": logging.WARNING,
+    "run.moved": logging.WARNING,
     "step.failed": logging.WARNING,
     "step.in_doubt": logging.WARNING,
-    "run.moved": logging.WARNING,
+    "call.not_awaited": logging.WARNING,
     "loop.blocked": logging.WARNING,
     "body.unhandled": logging.WARNING,
-    "call.not_awaited": logging.WARNING,
     "store.unavailable": logging.ERROR,
     "store.failed": logging.ERROR,
     "store.back": logging.WARNING,
@@ -66,14 +68,16 @@ class Notice:
     """One thing that happened in a worker: what `App(on_event=...)` is called with.
 
     `name` is one of the names in the documentation (`run.ended`, `step.failed`...), `data` what belongs to it: run
-    and step as their ids, errors as their `repr`, lengths of time in seconds. As text it is one line.
+    and step as their ids, errors in one line (`CardDeclined: no funds`), lengths of time in seconds. As text it is one
+    line, which leaves a `traceback` out.
     """
 
     name: str
     data: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return self.name + "".join(f" {key}={value}" for key, value in self.data.items())
+        said = ((key, value) for key, value in self.data.items() if key != "traceback")
+        return self.name + "".join(f" {key}={value}" for key, value in said)
 
 
 Listener = Callable[[Notice], None]
@@ -88,16 +92,19 @@ class Notices:
                 f"App(on_event=...): must be a function of a Notice, or several in a list, not {listeners!r}"
             )
         self._listeners = (log_notice, *listeners)
-        self.quiet = not listeners
 
     def add(self, listener: Listener) -> None:
         """Tell this one, too."""
         self._listeners = (*self._listeners, listener)
-        self.quiet = False
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody hears what is told at DEBUG."""
+        return len(self._listeners) == 1 and not log.isEnabledFor(logging.DEBUG)
 
     def __call__(self, name: str, **data: Any) -> None:
         """Tell all listeners."""
-        if self.quiet and not log.isEnabledFor(_level(name, data)):
+        if len(self._listeners) == 1 and not log.isEnabledFor(_level(name, data)):
             return
         notice = Notice(name, data)
         for listener in self._listeners:
@@ -108,8 +115,19 @@ class Notices:
 
 
 def log_notice(notice: Notice) -> None:
-    """Write a notice to the logger `outlast`."""
-    log.log(_level(notice.name, notice.data), "%s", notice)
+    """Write a notice to the logger `outlast`, with its traceback where DEBUG is logged."""
+    level, told = _level(notice.name, notice.data), notice.data.get("traceback")
+    if told and log.isEnabledFor(logging.DEBUG):
+        log.log(level, "%s\n%s", notice, told)
+    else:
+        log.log(level, "%s", notice)
+
+
+def of_error(error: BaseException | None) -> dict[str, Any]:
+    """Return what a notice says of an error: its line, where it was raised, and the traceback."""
+    if error is None:
+        return {"error": None, "where": "", "traceback": ""}
+    return {"error": error_line(error), "where": where_of(error), "traceback": traceback_of(error)}
 
 
 def took_nothing(name: str, data: dict[str, Any]) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck
+from outlast.core.frames import add_note, where_of
 from outlast.core.records import Kind, Record, RunRow
+from outlast.core.telling import error_line
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime import registry
-from outlast.runtime.seen import code_of, seen_workers, standing
+from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
     from outlast.runtime.app import App
@@ -30,7 +31,8 @@ class StepInfo:
       nobody waited for it any more). A `pure` or `idempotent` step under way has no record, so it is not listed.
     - `attempts`: how many there were. `started`, `ended`: seconds since the epoch. A timer has no `started` (0): its
       `ended` is when it fired.
-    - `value`: the result, decoded where that is possible here, else text. `error`: type and text of the last error.
+    - `value`: the result, decoded where that is possible here, else text. `error`: the last error, in one line;
+      `where`: the line of your code that raised it (`agent.py:12 in deep`).
     - `args`: the arguments as JSON, or `#` and a digest when they are long.
     - `note`: how a doubt was settled, or what `outlast.annotate` added, as JSON.
     - `worker`: who executed it. `seq`: the number of its last record, for paging.
@@ -51,6 +53,7 @@ class StepInfo:
     args: str = ""
     note: str = ""
     due: float | None = None
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class RunInfo:
 
     - `id`, `workflow`, `status`, and for a stuck run its `reason`. `detail`: what it waits for, or why it is stuck.
     - `created`. `started`: when a worker first claimed it. `ended`. `due`: when it wakes by itself.
-    - `error`: type and text of the error that it ended with. `culprit`: the identity of the step whose error that was.
+    - `error`: the error that it ended with, in one line. `where`: the line of your code that raised it
+      (`agent.py:12 in deep`). `culprit`: the identity of the step whose error that was.
     - `owner`: the worker that executes it now. `claims`: how often it was claimed. `crashes`: workers that died in a
       row under it without a new record.
     - `version`, `python`: of the code and the interpreter that last claimed it.
@@ -87,6 +91,7 @@ class RunInfo:
     is_step: bool = False
     incarnation: str = ""
     culprit: str = field(default="")
+    where: str = ""
 
 
 class Run(Generic[R]):
@@ -135,11 +140,8 @@ class Run(Generic[R]):
 
     async def _how_it_stands(self, row: RunRow, after_s: float) -> str:
         app = self._app
-        start_one = shlex.join(["outlast", "worker", code_of(row), "--url", app.url])
-        if app.url.startswith("memory:"):
-            start_one = "App(worker=True) in this process"
         workers = await app._read(seen_workers, app.store, app.clock.boot_id())
-        says = standing(row, workers, start_one)
+        says = standing(row, workers, worker_command(row, app.url))
         return f"run {self.id} ({row.workflow}) had not ended after {after_s:g} s: it is {says}"
 
     def _outcome(self, row: RunRow) -> Any:
@@ -160,7 +162,11 @@ class Run(Generic[R]):
                 reason = row.reason.value if row.reason is not None else ""
                 raise RunStuck(f"run {row.id} ({row.workflow}) is stuck: {reason}: {row.detail}", reason)
             case _:
-                raise codec.decode_error(row.error or b"")
+                raised = codec.decode_error(row.error or b"")
+                if where := where_of(raised):
+                    step = f", {row.culprit}" if row.culprit else ""
+                    add_note(raised, f"raised at {where} (run {row.id} of {row.workflow}{step})")
+                raise raised
 
     async def info(self) -> RunInfo:
         """Return what the store says of the run now. Raises RunNotFound."""
@@ -198,10 +204,10 @@ def _is_over(row: RunRow) -> bool:
 
 def info_of(row: RunRow, app: App, parents: dict[int, str]) -> RunInfo:
     """Make the public view of a run. `parents` gives the run ids of parents by their keys."""
-    error = ""
+    error = where = ""
     if row.error is not None:
         failure = app.codec.decode_error(row.error)
-        error = f"{type(failure).__name__}: {failure}"
+        error, where = error_line(failure), where_of(failure)
     return RunInfo(
         id=row.id,
         workflow=row.workflow,
@@ -223,6 +229,7 @@ def info_of(row: RunRow, app: App, parents: dict[int, str]) -> RunInfo:
         is_step=row.is_step,
         incarnation=row.incarnation,
         culprit=row.culprit,
+        where=where,
     )
 
 
@@ -243,7 +250,7 @@ ENDS_ONLY = frozenset({Kind.TIMER, Kind.CHILD, Kind.MESSAGE})  # records that do
 def _fold(key: str, group: list[Record], app: App) -> StepInfo:
     last = group[-1]
     attempts = [r for r in group if r.kind is Kind.ATTEMPT]
-    value, error = None, ""
+    value, error, where = None, "", ""
     if last.kind in (Kind.STEP, Kind.CHILD, Kind.LATE):
         state = ("late" if last.kind is Kind.LATE else "done") if last.ok else "failed"
         if last.ok:
@@ -261,7 +268,7 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
     failed = last if not last.ok and last.value else (attempts[-1] if attempts and attempts[-1].value else None)
     if failed is not None and state != "done":
         failure = app.codec.decode_error(failed.value or b"")
-        error = f"{type(failure).__name__}: {failure}"
+        error, where = error_line(failure), where_of(failure)
     of_steps = (Kind.INTENT, Kind.ATTEMPT, Kind.RESOLUTION, Kind.LATE)
     kind = "step" if last.kind in of_steps else "child" if last.kind is Kind.START else last.kind.value
     effect = next((r.effect for r in group if r.effect), "")
@@ -278,6 +285,7 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
         seq=last.seq,
         value=value,
         error=error,
+        where=where,
         args=(last.args or group[0].args or b"").decode("utf-8", "replace"),
         note=last.note,
         due=last.due,

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from outlast.codec.refusal import text_of
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError, StepTimeout
+from outlast.core.frames import locate
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
 from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import Doubt
+from outlast.runtime.notices import of_error
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -271,6 +273,8 @@ class Steps:
     ) -> None:
         """Record an attempt that ended without an outcome; the engine asks for the next."""
         run, now = self._run, self._worker.now()
+        if error is not None:
+            locate(error, pending.call.definition.fn)
         record = run.engine.event(
             Kind.ATTEMPT,
             now,
@@ -288,8 +292,8 @@ class Steps:
             worker=self._worker.id,
             note=note,
         )
-        why = repr(error) if error is not None else note
-        self._worker.notices("step.failed", run=run.row.id, step=pending.key, attempt=number, error=why, retry_in=delay)
+        told = of_error(error) if error is not None else of_error(None) | {"error": note}
+        self._worker.notices("step.failed", run=run.row.id, step=pending.key, attempt=number, **told, retry_in=delay)
         run.engine.deliver(record)
         run.after_turn()
 
@@ -308,7 +312,9 @@ class Steps:
         """Record a step's outcome and give it to the body, if it still waits for it."""
         run, worker = self._run, self._worker
         engine, now = run.engine, worker.now()
+        raised = error
         if error is not None:
+            locate(error, pending.call.definition.fn)
             data = worker.codec.encode_error(error)
             error = worker.codec.decode_error(data)
         if annotations:
@@ -331,8 +337,7 @@ class Steps:
             note=note,
         )
         if not worker.notices.quiet:
-            failure = repr(error) if error is not None else None
-            worker.notices("step.ended", run=run.row.id, step=pending.key, attempt=number, error=failure)
+            worker.notices("step.ended", run=run.row.id, step=pending.key, attempt=number, **of_error(raised))
         if late:
             pending.intent = None
         else:

@@ -13,11 +13,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from outlast.core.body import Outcome
+from outlast.core.body import Outcome, failed
 from outlast.core.closing import suspended
 from outlast.core.effects import InBody
 from outlast.core.engine import Engine
-from outlast.core.errors import StepError
 from outlast.core.identity import Branch, here
 from outlast.core.lost import mark_as_body
 from outlast.core.pending import CallFuture
@@ -78,12 +77,10 @@ class ThreadBody:
         value, error = self._result
         if error is None:
             return Outcome(Status.SUCCEEDED, value=value)
-        if isinstance(error, asyncio.CancelledError) and self.engine.cancel_asked:
-            return Outcome(Status.CANCELLED)
-        if isinstance(error, asyncio.CancelledError):
-            text = "the workflow raised CancelledError though nobody cancelled its run"
-            error = StepError(text, type_name="asyncio.exceptions:CancelledError", text="")
-        return Outcome(Status.FAILED, error=error, culprit=self.engine.culprit(error))
+        return failed(self.engine, error)
+
+    def raised(self) -> BaseException | None:
+        return self._result[1] if self._result is not None else None
 
     def spins(self) -> bool:
         return False

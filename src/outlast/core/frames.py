@@ -1,0 +1,139 @@
+"""Where in the user's code an error was raised: the last line of it, to be kept with the error, and its traceback.
+
+What is kept is for people. No body sees it (it is no part of a value, nor of what replay compares), so a line
+that moved is no divergence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+KEPT = "__outlast_where__"
+"""The attribute of an error that was rebuilt from its record which says where the original was raised."""
+
+_OUTLAST = f"{Path(__file__).absolute().parent.parent}{os.sep}"
+_STDLIB = f"{Path(os.__file__).absolute().parent}{os.sep}"
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def where_of(error: BaseException) -> str:
+    """Return where an error was raised, `agent.py:12 in deep`, or '' where none of the user's code took part.
+
+    That is the innermost line of the user's own code, not of a library that it called. A group's is that of its
+    first member. Never raises.
+    """
+    kept = _attributes(error).get(KEPT)
+    if isinstance(kept, str):
+        return kept
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            if where := where_of(member):
+                return where
+    last: tuple[CodeType, int] | None = None
+    home = ""
+    for code, line in _lines(error):
+        if not home:  # what Outlast calls is the user's, wherever it is installed
+            home = _package(code.co_filename)
+        if _package(code.co_filename) in ("", home) and not _is_stdlib(code.co_filename):
+            last = code, line
+    return "" if last is None else _place(*last)
+
+
+def where_defined(function: Callable[..., Any]) -> str:
+    """Return where a function stands, for an error that was raised in calling it: wrong arguments, a timeout."""
+    inner: Any = function
+    while inner is not None:
+        function, inner = inner, getattr(inner, "__wrapped__", None) or getattr(inner, "func", None)
+    code = getattr(function, "__code__", None)
+    return _place(code, code.co_firstlineno) if isinstance(code, CodeType) else ""
+
+
+def locate(error: BaseException, function: Callable[..., Any]) -> None:
+    """Note in an error that none of the user's code raised which function it came of."""
+    if not where_of(error):
+        keep_where(error, where_defined(function))
+
+
+def keep_where(error: BaseException, where: str) -> None:
+    """Note in an error where it, or its original, was raised."""
+    if where:
+        _attributes(error)[KEPT] = where
+
+
+def add_note(error: BaseException, text: str) -> None:
+    """Add a note to an error, also to one whose class lets nobody set an attribute."""
+    notes = _attributes(error).setdefault("__notes__", [])
+    if isinstance(notes, list):
+        notes.append(text)
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of an error and of all that led to it, without Outlast's own lines.
+
+    '' where nothing of the user's code is in it: that of an error out of a record was told when it was recorded.
+    """
+    try:
+        told = traceback.TracebackException.from_exception(error)
+        kept = sum(_without_ours(part) for part in _parts(told))
+        return "".join(told.format()).rstrip("\n") if kept else ""
+    except Exception:  # noqa: BLE001 - it reads user code, and formats what user code made
+        return ""
+
+
+def _parts(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+    todo: list[traceback.TracebackException | None] = [told]
+    while todo:
+        part = todo.pop()
+        if part is not None:
+            yield part
+            todo += [part.__cause__, part.__context__, *(part.exceptions or ())]
+
+
+def _without_ours(part: traceback.TracebackException) -> int:
+    """Leave out Outlast's frames; return how many are left."""
+    part.stack = traceback.StackSummary.from_list([f for f in part.stack if not f.filename.startswith(_OUTLAST)])
+    return len(part.stack)
+
+
+def _lines(error: BaseException) -> Iterator[tuple[CodeType, int]]:
+    """Yield the frames of an error that are not Outlast's, outermost first."""
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if not code.co_filename.startswith(_OUTLAST):
+            yield code, step.tb_lineno or code.co_firstlineno
+        step = step.tb_next
+
+
+def _is_stdlib(filename: str) -> bool:
+    return filename.startswith("<frozen") or (filename.startswith(_STDLIB) and not _package(filename))
+
+
+def _package(filename: str) -> str:
+    """Return which installed package a file belongs to, '' for code that is not installed."""
+    for folder in _INSTALLED:
+        before, found, inside = filename.rpartition(folder)
+        if found:
+            return f"{before}{found}{inside.partition(os.sep)[0]}"
+    return ""
+
+
+def _place(code: CodeType, line: int) -> str:
+    name = code.co_filename
+    for folder in _INSTALLED:
+        name = name.rpartition(folder)[2]
+    with contextlib.suppress(OSError):
+        name = name.removeprefix(f"{Path.cwd()}{os.sep}")
+    return f"{name}:{line} in {code.co_qualname.rpartition('<locals>.')[2]}"
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    """Return an error's own `__dict__`: not by attribute, for a class may have a `__getattr__`."""
+    found = object.__getattribute__(error, "__dict__")
+    return found if isinstance(found, dict) else {}
