@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from outlast.core.errors import DecodingError, EncodingError, InDoubt, NotResumable
+from outlast.core.certainty import may_have_happened
+from outlast.core.errors import NotResumable
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
 from outlast.core.transitions import Status
-
-if TYPE_CHECKING:
-    from outlast.codec import Codec
 
 EFFECTS = (Effect.IDEMPOTENT.value, Effect.ONCE.value)
 NO_PLACES = frozenset({Kind.CANCEL, Kind.PATCH})  # what no fork can begin at
@@ -67,7 +64,7 @@ def new_course_at(cause: Record, effect: Record) -> str:
     return cause.key or effect.key
 
 
-def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record], codec: Codec) -> tuple[int, ...]:
+def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record]) -> tuple[int, ...]:
     """Return the seqs of the end's cause, and of what only came of it. Raises NotResumable where an effect did."""
     effect = effect_after(cause, records)
     if effect is not None:
@@ -77,17 +74,11 @@ def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record], codec: C
         )
     dropped = {cause.seq, *(r.seq for r in _what_came_of(cause, records))}
     before = [r for r in records if r.key == cause.key and r.seq < cause.seq]
-    if cause.effect == Effect.ONCE.value and _may_have_happened(cause, codec):
+    if cause.effect == Effect.ONCE.value and may_have_happened(cause):
         dropped |= {r.seq for r in before if r.kind is Kind.RESOLUTION}  # in doubt again: a person decides anew
     else:
         dropped |= {r.seq for r in before}  # it gets all its attempts anew
     return tuple(sorted(dropped))
-
-
-def _may_have_happened(cause: Record, codec: Codec) -> bool:
-    """Tell whether a `once` step that failed may have had its effect: then resuming must not fire it again."""
-    error = codec.decode_error(cause.value or b"")
-    return isinstance(error, InDoubt | EncodingError | DecodingError)
 
 
 # -- fork ---------------------------------------------------------------------------------

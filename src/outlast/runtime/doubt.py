@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.codec.conversion import from_json
 from outlast.core.asking import arguments_for_confirm
+from outlast.core.certainty import CONFIRMED
 from outlast.core.effects import InStep
 from outlast.core.errors import InDoubt, OutlastError, StoreError
 from outlast.core.functions import is_async
@@ -39,7 +40,6 @@ CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_TRIES = 5
 LOOK_AGAIN_S = 0.5
 MAX_VAIN_ATTEMPTS = 10
-DID_NOT_HAPPEN = "confirmed: did not happen"
 PLAIN = frozenset({dict, list, str, int, float, bool, NoneType})
 
 
@@ -241,13 +241,13 @@ class Doubt:
     def _did_not_happen(self) -> None:
         """Plan the next attempt; where attempts keep coming to nothing, end that by the step's error or a person."""
         execution, pending, intent, retry = self.execution, self.pending, self.intent, self.pending.call.settings.retry
-        vain = 1 + sum(1 for attempt in pending.attempts if attempt.note == DID_NOT_HAPPEN)
+        vain = 1 + sum(1 for attempt in pending.attempts if attempt.note == CONFIRMED)
         if vain < max(MAX_VAIN_ATTEMPTS, retry.attempts):
             key = execution.row.incarnation + pending.key
             delay = 0.0 if self._error is None else retry.next_delay(intent.attempt, key)
-            self.steps.failed(pending, intent.attempt, intent.at, self._error, delay, DID_NOT_HAPPEN)
+            self.steps.failed(pending, intent.attempt, intent.at, self._error, delay, CONFIRMED)
         elif self._error is not None:
-            self.steps.outcome(pending, intent.attempt, intent.at, b"", None, self._error, note=DID_NOT_HAPPEN)
+            self.steps.outcome(pending, intent.attempt, intent.at, b"", None, self._error, note=CONFIRMED)
         else:
             why = f"step {pending.key}: {vain} attempts ended with the death of their worker, and none happened"
             execution.stick(Reason.CRASH_LOOP, why)

@@ -73,7 +73,7 @@ async def resume(app: App, id: str) -> Run[Any]:
         cause = None if run.status is Status.STUCK else cause_of_end(run, loaded.records)
         if cause is not None:
             await _check_child(app, run, cause)
-            drop = what_to_drop(run, cause, loaded.records, app.codec)
+            drop = what_to_drop(run, cause, loaded.records)
         last = loaded.records[-1].seq if loaded.records else 0
         answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop))
         if isinstance(answer, Done):

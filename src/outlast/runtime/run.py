@@ -34,7 +34,8 @@ class StepInfo:
     - `value`: the result, decoded where that is possible here, else text. `error`: the last error, in one line;
       `where`: the line of your code that raised it (`agent.py:12 in deep`).
     - `args`: the arguments as JSON, or `#` and a digest when they are long.
-    - `note`: how a doubt was settled, or what `outlast.annotate` added, as JSON.
+    - `note`: how a doubt was settled, that a failed `once` step `did not happen`, or what `outlast.annotate` added, as
+      JSON.
     - `worker`: who executed it. `seq`: the number of its last record, for paging.
     """
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.codec.refusal import text_of
+from outlast.core.certainty import DID_NOT_HAPPEN, beside
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError, StepTimeout
 from outlast.core.frames import locate
@@ -171,7 +173,8 @@ class Steps:
             arguments = pending.arguments()
         except OutlastError as refused:
             worker.places.give_back(self._run)
-            self._run.calmly(self.outcome, pending, number, worker.now(), b"", None, refused)
+            refuse = partial(self.outcome, note=DID_NOT_HAPPEN)
+            self._run.calmly(refuse, pending, number, worker.now(), b"", None, refused)
             return
         attempt = Attempt(pending, arguments, number, place, worker, deadline, self._ended)
         self.attempts[key] = attempt
@@ -206,7 +209,7 @@ class Steps:
     def _weigh(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         """Make of an ended attempt an event, a further attempt, or a doubt."""
         pending = attempt.pending
-        data, live = b"null", None
+        data, live, note = b"null", None, ""
         if error is None:
             try:
                 data, live = self.stored(value, pending)
@@ -221,7 +224,10 @@ class Steps:
             return
         elif self._goes_on(attempt, error):
             return
-        self.outcome(pending, attempt.number, attempt.started, data, live, error, annotations=attempt.place.annotations)
+        elif pending.effect is Effect.ONCE:  # its error is an answer
+            note = DID_NOT_HAPPEN
+        facts = attempt.place.annotations
+        self.outcome(pending, attempt.number, attempt.started, data, live, error, note=note, annotations=facts)
 
     def _not_begun(self, attempt: Attempt) -> None:
         """Nothing was done, so this is neither a failure nor a doubt: try again when there is time, and a lease."""
@@ -238,7 +244,7 @@ class Steps:
                 f"{pending.call.settings.timeout} s, or its worker's lease, was over before its intent was committed; "
                 "nothing was sent. Give it a longer timeout"
             )
-            self.outcome(pending, attempt.number, attempt.started, b"", None, error)
+            self.outcome(pending, attempt.number, attempt.started, b"", None, error, note=DID_NOT_HAPPEN)
 
     def stored(self, value: Any, pending: Pending) -> tuple[bytes, Any]:
         """Return a result as it is stored, and as it comes back from the store:
@@ -318,7 +324,7 @@ class Steps:
             data = worker.codec.encode_error(error)
             error = worker.codec.decode_error(data)
         if annotations:
-            note = _facts(annotations)
+            note = _facts(beside(annotations, note))
         late = pending.withdrawn or engine.outcome is not None
         record = engine.event(
             Kind.LATE if late else Kind.STEP,
