@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import outlast
 from outlast import DidNotHappen, Retry, StepTimeout, step, workflow
-from tests.behaviour.stage import Door, Ears, OpenApp, failure, reaches
+from tests.behaviour.stage import Door, Ears, OpenApp, eventually, failure, reaches
 
 
 class Down(Exception):
@@ -143,6 +144,54 @@ async def test_no_attempt_begins_after_the_time_that_is_allowed_for_all(open_app
     flow, attempts = flaky(9, Retry(attempts=9, initial=10, within=5))
     async with open_app() as app:
         assert isinstance(await failure(await app.start(flow())), Down)
+    assert attempts == [1]
+
+
+LATE = Retry(attempts=9, initial=0.3, max_delay=0.3, jitter=0, within=0.4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"effect": "once", "retry": replace(LATE, on=Down)}], ids=["plain", "once"])
+async def test_no_attempt_begins_after_that_time_where_no_worker_was_there_before(
+    open_app: OpenApp, ears: Ears, settings: dict[str, Any]
+) -> None:
+    flow, attempts = flaky(9, **{"retry": LATE, **settings})
+    async with open_app(on_event=ears) as app:
+        await app.start(flow(), id="one")
+        await ears.hear("step.failed")
+    async with open_app(worker=False) as client:
+        (shown,) = await (await client.get("one")).steps()
+        await eventually(lambda: client.store.now() > shown.started + 0.4)
+    async with open_app() as app:
+        run = await app.get("one")
+        assert (await failure(run)).args == (1,)  # the last one's error
+        assert [(s.state, s.attempts) for s in await run.steps()] == [("failed", 1)]
+    assert attempts == [1]
+
+
+async def test_no_attempt_begins_after_that_time_where_it_had_to_wait_for_a_place(
+    open_app: OpenApp, ears: Ears
+) -> None:
+    flow, attempts = flaky(9, LATE)
+    door = Door()
+
+    @step
+    async def take_the_place() -> None:
+        await door.passed()
+
+    @workflow
+    async def crowd() -> None:
+        await take_the_place()
+
+    async with open_app(on_event=ears, max_steps=1) as app:
+        run = await app.start(flow())
+        await ears.hear("step.failed")
+        other = await app.start(crowd())
+        await door.reached()
+        (shown,) = await run.steps()
+        await eventually(lambda: app.store.now() > shown.started + 0.4)
+        door.open()
+        assert (await failure(run)).args == (1,)
+        await other.result()
     assert attempts == [1]
 
 

@@ -24,7 +24,8 @@ class Retry:
     - `on`: error types that are tried again. By default all; for a `once` step none, since there they have to prove
       that nothing happened.
     - `never`: exceptions to `on`.
-    - `within`: seconds since the first attempt's start after which no further one begins.
+    - `within`: seconds since the first attempt's start after which no further one begins: then the error of the last
+      attempt is the step's, also where nobody was there to begin the next in time.
 
     Raises TypeError for what is no number, ValueError for numbers that make no sense.
     """

@@ -137,6 +137,8 @@ class Steps:
             self._worker.places.give_back(run)
             run.settle_down()  # it may have been held here only by this wait for a place
             return
+        if self._is_too_late(pending):
+            return
         number = pending.attempts[-1].attempt + 1 if pending.attempts else 1
         if pending.effect is not Effect.ONCE:
             self._begin(pending, number)
@@ -158,6 +160,19 @@ class Steps:
         pending.intent = intent
         run.flush()
         run.after_commit(self._worker.places.when_lease_holds, run, self._begin_once, pending, intent)
+
+    def _is_too_late(self, pending: Pending) -> bool:
+        """End a step whose time for attempts is over by now, though it was not when this one was planned."""
+        worker, within = self._worker, pending.call.settings.retry.within
+        failed = next((attempt for attempt in reversed(pending.attempts) if attempt.note != NOT_STARTED), None)
+        if within is None or failed is None or failed.note or failed.value is None:
+            return False  # it is no `Retry` that asks for this attempt
+        if worker.now() - pending.attempts[0].started <= within:
+            return False
+        worker.places.give_back(self._run)
+        error = worker.codec.decode_error(failed.value)
+        self.outcome(pending, failed.attempt, failed.started, b"", None, error)
+        return True
 
     def _begin_once(self, pending: Pending, intent: Record) -> None:
         if pending.intent is not intent:
