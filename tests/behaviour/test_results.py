@@ -11,6 +11,7 @@ import pytest
 
 import outlast
 from outlast import RunCancelled, RunNotFound, RunStuck, WrongUse, step, workflow
+from outlast.stores.verbs import Prune
 from tests.behaviour.stage import Door, OpenApp, eventually, reaches
 
 
@@ -208,6 +209,22 @@ async def test_a_handle_follows_its_run_through_a_resume(open_app: OpenApp) -> N
         await app.resume("one")
         assert await run.result() == "up"
         assert await run.status() == "succeeded"
+
+
+async def test_who_waits_for_a_run_that_was_deleted_is_told(open_app: OpenApp) -> None:
+    door = Door()
+    async with open_app() as app, open_app(worker=False) as client:
+        run = await app.start(slow_workflow(door)(), id="one")
+        await door.reached()
+        handle = await client.get("one")
+        door.open()
+        await run.result()
+        await asyncio.to_thread(app.store.transact, [Prune(before=app.store.now() + 1)])
+        with pytest.raises(RunNotFound, match="run one is no longer in the store"):
+            await handle.result()
+        with pytest.raises(RunNotFound):
+            await handle.status()
+        assert await (await app.start(doubled(3), id="one")).result() == 6  # the id is free, and nothing of it is left
 
 
 async def test_an_unknown_id_is_not_found(open_app: OpenApp) -> None:

@@ -7,17 +7,22 @@ now and then in any case. Whoever stops waiting changes nothing for the run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from outlast.core.errors import OutlastError, WrongUse
+from outlast.core.errors import OutlastError, RunNotFound, WrongUse
 from outlast.core.records import RunRow
 from outlast.core.transitions import Status
 from outlast.stores.protocol import Store
 
 POLL_S = 0.02
 LOOK_ANYWAY_POLLS = 50
+LOOK_FOR_GONE_POLLS = 25
+GONE_AT_ONCE = 50
+"""So many runs are asked about at once, whether they are still there."""
 
-Read = Callable[..., Awaitable[list[RunRow]]]
+Read = Callable[..., Awaitable[Any]]
 
 
 class Ends:
@@ -27,36 +32,43 @@ class Ends:
         self._store = store
         self._read = read
         self._executed_here = executed_here
-        self._waiters: dict[int, list[asyncio.Future[RunRow]]] = {}
+        self._waiters: dict[int, list[asyncio.Future[RunRow | None]]] = {}
         self._looking = False
         self._look_again = False
         self._poller: asyncio.Task[None] | None = None
+        self._asked = 0  # where the next look for deleted runs begins
 
     async def wait(self, row: RunRow) -> RunRow:
-        """Return the run's row once it has ended or is stuck."""
+        """Return the run's row once it has ended or is stuck. Raises RunNotFound when it was deleted."""
         if row.status is Status.SUCCEEDED:  # the only end that nobody can take back
             return row
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[RunRow] = loop.create_future()
+        waiter: asyncio.Future[RunRow | None] = loop.create_future()
         self._waiters.setdefault(row.pk, []).append(waiter)
         if not self._executed_here(row.pk):
             self.look_soon()
         if self._poller is None or self._poller.done():
             self._poller = loop.create_task(self._poll(), name="outlast-results")
         try:
-            return await waiter
+            ended = await waiter
         finally:
             left = self._waiters.get(row.pk)
             if left is not None and waiter in left:
                 left.remove(waiter)
                 if not left:
                     del self._waiters[row.pk]
+        if ended is None:
+            raise RunNotFound(f"run {row.id} is no longer in the store (it was pruned)")
+        return ended
 
     def tell(self, row: RunRow) -> None:
         """This run has ended or is stuck (pk 0: some run)."""
         if not row.pk:
             self.look_soon()
-        for waiter in self._waiters.get(row.pk, ()):
+        self._tell(row.pk, row)
+
+    def _tell(self, pk: int, row: RunRow | None) -> None:
+        for waiter in self._waiters.get(pk, ()):
             if not waiter.done():
                 waiter.set_result(row)
 
@@ -88,10 +100,24 @@ class Ends:
         finally:
             self._looking = False
 
+    async def _look_for_gone(self) -> None:
+        """Tell those whose run was deleted, a few runs at a time: such a run never ends."""
+        asked, self._asked = self._asked, self._asked + GONE_AT_ONCE
+        pks = [pk for pk in self._waiters if not self._executed_here(pk)]
+        if asked >= len(pks):
+            asked, self._asked = 0, GONE_AT_ONCE
+        for pk in pks[asked : asked + GONE_AT_ONCE]:
+            if await self._read(self._store.run_by_pk, pk) is None:
+                self._tell(pk, None)
+
     async def _poll(self) -> None:
-        change, idle = -1, 0
+        change, idle, polls = -1, 0, 0
         while self._waiters:
             await asyncio.sleep(POLL_S)
+            polls += 1
+            if polls % LOOK_FOR_GONE_POLLS == 0:
+                with contextlib.suppress(OutlastError):
+                    await self._look_for_gone()
             try:
                 seen = self._store.change()
             except OutlastError:
