@@ -171,6 +171,30 @@ async def test_a_sleep_of_any_length_can_be_waited_for(open_app: OpenApp, days: 
         assert (info.due or 0) - (info.started or 0) == pytest.approx(days * 86_400, rel=1e-6)
 
 
+@pytest.mark.parametrize("days", [25, 400, 3_000_000, 1e12, float("inf")])
+async def test_a_limit_of_any_length_ends_nothing_before_its_time(open_app: OpenApp, days: float) -> None:
+    seconds = days * 86_400
+
+    async def slept() -> str:
+        await asyncio.sleep(seconds)
+        return "slept"
+
+    @workflow
+    async def flow() -> list[str]:
+        said = [await asyncio.wait_for(do("wait_for"), seconds)]
+        async with asyncio.timeout(seconds):
+            said.append(await do("timeout"))
+        for tasks in ([slept(), do("second")], [do("first"), slept()]):
+            racing = [asyncio.create_task(task) for task in tasks]
+            done, _ = await asyncio.wait(racing, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            said += [task.result() for task in done]
+        return said
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        assert await run.result(timeout=seconds) == ["wait_for", "timeout", "second", "first"]
+
+
 async def test_waiting_for_ever_is_waiting(open_app: OpenApp) -> None:
     @workflow
     async def flow() -> None:

@@ -1,0 +1,114 @@
+"""A step that is cancelled sees CancelledError where it waits, cleans up, and its run has ended when it has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast import RunCancelled, step, workflow
+from tests.behaviour.stage import Door, OpenApp, Signal
+
+
+async def wait_for_a_door(door: Door) -> None:
+    await door.passed()
+
+
+async def yield_for_ever(door: Door) -> None:
+    door.open()
+    await door.passed()
+    while True:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def wait_for_others(door: Door) -> None:
+    door_of_others = Door()
+    door.open()
+    await door.passed()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(door_of_others.passed())
+        group.create_task(asyncio.to_thread(lambda: None))
+
+
+@pytest.mark.parametrize("waiting", [wait_for_a_door, yield_for_ever, wait_for_others])
+async def test_it_cleans_up_before_its_run_has_ended(open_app: OpenApp, waiting: Any) -> None:
+    door = Door()
+    seen: list[str] = []
+
+    @step
+    async def work() -> None:
+        try:
+            await waiting(door)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            await asyncio.sleep(0.01)
+            seen.append("cleaned up")
+            raise
+        finally:
+            seen.append("finally")
+
+    @workflow
+    async def flow() -> None:
+        await work()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await door.reached()
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
+        assert seen == ["cancelled", "cleaned up", "finally"]
+        assert await run.status() == "cancelled"
+        assert [shown.kind for shown in await run.steps()] == ["cancel"]
+
+
+async def test_a_thread_that_asks_learns_of_it_by_its_heartbeat(open_app: OpenApp) -> None:
+    seen: list[str] = []
+    signal = Signal()
+
+    @step
+    def work() -> None:
+        signal.change(lambda: seen.append("begun"))
+        try:
+            while True:
+                outlast.heartbeat()
+        except asyncio.CancelledError:
+            signal.change(lambda: seen.append("cancelled"))
+            raise
+
+    @workflow
+    async def flow() -> None:
+        await work.call()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await signal.until(lambda: "begun" in seen)
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
+        await signal.until(lambda: "cancelled" in seen)
+        assert await run.status() == "cancelled"
+
+
+async def test_what_it_raises_instead_does_not_make_a_failure_of_the_cancellation(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def work() -> None:
+        try:
+            await door.passed()
+        finally:
+            raise ConnectionError("while it cleaned up")
+
+    @workflow
+    async def flow() -> None:
+        await work()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await door.reached()
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
