@@ -333,30 +333,43 @@ async def test_an_attempt_cut_off_by_a_restart_is_in_doubt(open_app: OpenApp) ->
     assert sent == [5]
 
 
-async def test_a_deploy_that_weakens_the_effect_does_not_weaken_an_open_attempt(open_app: OpenApp) -> None:
+def deploy(effect: Any, door: Door) -> Any:
+    """Return the workflow of a program whose step has this effect by now."""
+
+    @step(effect=effect)
+    async def pay(cents: int) -> str:
+        sent.append(cents)
+        await door.passed()
+        return "receipt"
+
+    @workflow
+    async def flow() -> str:
+        return await pay(5)
+
+    return flow
+
+
+@pytest.mark.parametrize("weaker", ["idempotent", "pure"])
+async def test_a_deploy_that_weakens_the_effect_does_not_weaken_an_open_attempt(
+    open_app: OpenApp, weaker: str
+) -> None:
     door = Door()
-
-    def deploy(effect: Any) -> Any:
-        @step(effect=effect)
-        async def pay(cents: int) -> str:
-            sent.append(cents)
-            await door.passed()
-            return "receipt"
-
-        @workflow
-        async def flow() -> str:
-            return await pay(5)
-
-        return flow
-
     async with open_app(lease=0.3) as app:
-        await app.start(deploy("once")(), id="one")
+        await app.start(deploy("once", door)(), id="one")
         await door.reached()
     door.open()
-    deploy("idempotent")
+    deploy(weaker, door)
     async with open_app(lease=0.3) as app:
-        assert (await stuck(await app.get("one"))).reason == "in_doubt"
-    assert sent == [5]
+        run = await app.get("one")
+        assert (await stuck(run)).reason == "in_doubt"
+        await app.resolve("one", "pay", "fail")
+        assert isinstance(await failure(run), outlast.InDoubt)
+        run = await app.resume("one")  # the decision is taken back, but nobody knows more than before
+        assert (await stuck(run)).reason == "in_doubt"
+        assert {s.effect for s in await run.steps()} == {"once"}
+        await app.resolve("one", "pay", DidNotHappen())
+        assert await run.result() == "receipt"  # now it is what the code of today says
+    assert sent == [5, 5]
 
 
 async def test_other_steps_go_to_their_ends_before_the_run_is_stuck(open_app: OpenApp) -> None:

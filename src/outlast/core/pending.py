@@ -112,6 +112,11 @@ class Pending:
     def done(self) -> bool:
         return self.future.done()
 
+    @property
+    def effect_begun(self) -> str:
+        """The effect of the attempt that was begun: its intent's, whatever a deploy has made of the step since."""
+        return self.effect if self.intent is None else self.intent.effect
+
     def arguments(self) -> tuple[Sequence[Any], dict[str, Any]]:
         """Return the arguments as they were when the call was made.
 

@@ -171,7 +171,8 @@ class Steps:
             return False
         worker.places.give_back(self._run)
         error = worker.codec.decode_error(failed.value)
-        self.outcome(pending, failed.attempt, failed.started, b"", None, error)
+        note = DID_NOT_HAPPEN if pending.effect is Effect.ONCE else ""  # it was in `Retry(on=)`
+        self.outcome(pending, failed.attempt, failed.started, b"", None, error, note=note)
         return True
 
     def _begin_once(self, pending: Pending, intent: Record) -> None:
@@ -305,7 +306,7 @@ class Steps:
             args=pending.args,
             value=None if error is None else self._worker.codec.encode_error(error),
             attempt=number,
-            effect=pending.effect,
+            effect=pending.effect_begun,
             started=started,
             ended=now,
             due=now + delay,
@@ -350,7 +351,7 @@ class Steps:
             args=pending.args,
             value=data,
             attempt=number,
-            effect=pending.effect,
+            effect=pending.effect_begun,
             started=started,
             ended=now,
             cause=pending.cause,
