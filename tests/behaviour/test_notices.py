@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlast import Notice, Retry, step, workflow
+from outlast import App, Notice, Retry, WrongUse, step, workflow
 from outlast.runtime import notices as notices_module
 from tests.behaviour.stage import Ears, OpenApp, failure
 
@@ -120,16 +120,28 @@ async def test_several_listeners_hear_the_same(open_app: OpenApp, ears: Ears) ->
     assert ears.notices
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, asyncio.CancelledError, GeneratorExit])
 async def test_a_listener_that_raises_does_no_harm_and_is_logged(
-    open_app: OpenApp, ears: Ears, caplog: pytest.LogCaptureFixture
+    open_app: OpenApp, ears: Ears, caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
     def broken(notice: Notice) -> None:
-        raise ZeroDivisionError(notice.name)
+        raise error(notice.name)
 
     async with open_app(on_event=[broken, ears]) as app:
         assert await (await app.start(flow(), id="one")).result() == "up"
     assert "run.ended" in told(ears, run="one")
     assert "a listener failed on run.ended run=one" in caplog.text
+
+
+async def test_a_listener_that_nobody_would_await_is_refused() -> None:
+    async def listen(notice: Notice) -> None: ...
+
+    class Listener:
+        async def __call__(self, notice: Notice) -> None: ...
+
+    for listener in (listen, Listener()):
+        with pytest.raises(WrongUse, match="must be a plain function"):
+            App("memory://", on_event=listener)  # type: ignore[arg-type]
 
 
 async def test_what_a_person_should_see_is_logged(open_app: OpenApp, caplog: pytest.LogCaptureFixture) -> None:

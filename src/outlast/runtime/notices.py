@@ -39,6 +39,7 @@ from typing import Any
 
 from outlast.core.errors import WrongUse
 from outlast.core.frames import traceback_of, where_of
+from outlast.core.functions import is_async
 from outlast.core.telling import error_line
 
 log = logging.getLogger("outlast")
@@ -87,9 +88,9 @@ class Notices:
     """Hands notices to listeners; a listener that raises is logged and does no harm."""
 
     def __init__(self, listeners: tuple[Listener, ...] = ()) -> None:
-        if not all(map(callable, listeners)):
+        if not all(map(callable, listeners)) or any(map(is_async, listeners)):
             raise WrongUse(
-                f"App(on_event=...): must be a function of a Notice, or several in a list, not {listeners!r}"
+                f"App(on_event=...): must be a plain function of a Notice, or several in a list, not {listeners!r}"
             )
         self._listeners = (log_notice, *listeners)
 
@@ -110,7 +111,9 @@ class Notices:
         for listener in self._listeners:
             try:
                 listener(notice)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # it is told in threads that must not end by what a listener raises
                 log.exception("a listener failed on %s", notice)
 
 
