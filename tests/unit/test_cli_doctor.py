@@ -162,21 +162,23 @@ def test_due_runs_that_no_worker_claims_are_found(command: Outlast, past: Past) 
     past.start("mail-1", "mail")
     past.clock.ago = 0
     past.start("just now", "young")
-    orders, mail = findings(command)
+    orders, young, mail = findings(command)
+    assert young["what"].startswith("1 run of young due and not claimed, just now since")
     assert orders["what"].startswith("2 runs of fulfil due and not claimed, old since 1 min 4")
     assert orders["what"].endswith("no worker is alive")
     assert set(orders["runs"]) == {"old", "newer"}
     assert orders["do"] == ["start a worker, where its code is:", f"  outlast worker shop --url {command.store}"]
     assert mail["runs"] == ["mail-1"]
-    past.register("w", "mail", "step:mail")
-    orders, mail = findings(command)
+    past.register("w", "mail", "step:mail", "young")
+    orders, mail = findings(command)  # what is due since just now is claimed soon
     assert orders["what"].endswith("no living worker knows fulfil")
     assert orders["needs_person"]
+    assert orders["do"][-1] == "or: renamed? give the new one the old name: @workflow(name='fulfil')"
     assert mail["what"].endswith("the workers that know it are full")
     assert not mail["needs_person"]
     assert "SERVES" in command.here("doctor").stdout
     (worker,) = json.loads(command.here("doctor", "--json").stdout)["workers"]
-    assert worker["serves"] == ["mail", "step:mail"]
+    assert worker["serves"] == ["mail", "step:mail", "young"]
 
 
 def test_show_says_so_too(command: Outlast, past: Past) -> None:
@@ -184,8 +186,30 @@ def test_show_says_so_too(command: Outlast, past: Past) -> None:
     advice = ["no worker is alive; start one, where its code is:", f"  outlast worker shop --url {command.store}"]
     assert command.json("show", "r")["advice"] == advice
     assert advice[1] in command.here("show", "r").stdout
-    past.register("w", "fulfil")
+    past.register("w", "mail")
+    renamed = "or: renamed? give the new one the old name: @workflow(name='fulfil')"
+    unknown = "no living worker knows fulfil; start one, where its code is:"
+    assert command.json("show", "r")["advice"] == [unknown, advice[1], renamed]
+    past.register("w2", "fulfil")
     assert command.json("show", "r")["advice"] == []
+
+
+def test_show_says_that_the_worker_of_a_run_is_gone_and_no_other_is_there(command: Outlast, past: Past) -> None:
+    past.start("r")
+    past.register("w", "fulfil")
+    past.claim()
+    assert command.json("show", "r")["advice"] == []
+    shown = command.here("show", "r").stdout
+    assert "  worker    w\n" in shown
+    change(command, "UPDATE workers SET lease_until = lease_until - 1000")
+    shown = command.here("show", "r").stdout
+    assert "  worker    w (expired)\n" in shown
+    assert "its worker is expired, and no worker is alive; start one, where its code is:" in shown
+    assert command.json("show", "r")["advice"][1] == f"  outlast worker shop --url {command.store}"
+    waited = command.here("result", "r", "--timeout", "2.5")
+    assert waited.stderr.startswith(
+        "run r waits for a worker: its worker is expired, and no worker is alive; start one"
+    )
 
 
 def test_a_queue_before_workers_that_are_full_needs_nobody(command: Outlast, past: Past) -> None:
@@ -278,7 +302,8 @@ def test_a_stopped_process_that_holds_the_write_lock_is_named(command: Outlast, 
             assert holder.stdout is not None
             assert holder.stdout.readline() == b"held\n"
             os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
-            (finding,) = findings(command)
+            finding, overdue = findings(command)
+            assert overdue["runs"] == ["r"]
             assert f"process {holder.pid} holds the lock and is stopped" in finding["what"]
             assert finding["needs_person"]
         finally:

@@ -265,7 +265,9 @@ def test_show_names_a_child_that_has_not_ended(command: Outlast) -> None:
     text = command.here("show", "p").stdout
     assert shown["children"][0] in text
     assert "waits for" in text
-    assert text.rstrip().endswith(" waiting")  # the child's own status, and no other word for it
+    tree, advice = text.split("\nno worker is alive; start one, where its code is:\n")
+    assert tree.endswith(" waiting")  # the child's own status, and no other word for it
+    assert advice.startswith("  outlast worker tests.unit.test_cli_show --url")
 
 
 def test_one_bad_value_spoils_nothing_else(command: Outlast) -> None:

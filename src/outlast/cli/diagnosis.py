@@ -14,11 +14,14 @@ from outlast.core.errors import OutlastError
 from outlast.core.records import Record, RunRow
 from outlast.core.transitions import Status
 from outlast.runtime.app import App
-from outlast.runtime.seen import SeenWorker, seen_workers, why_nobody
+from outlast.runtime.seen import SeenWorker, if_renamed, seen_workers, why_nobody
 from outlast.stores.protocol import RunFilter, StoreInfo
 
 OVERDUE_S = 5.0
-"""A run that has been due for longer is noticed: a live worker claims within a fraction of a second."""
+"""A run that has been due for longer is noticed where a worker lives for it, which claims in a fraction of a second.
+
+Where none does, every run that is due is.
+"""
 
 PAGE = 200
 MOST_RUNS = 10_000
@@ -113,7 +116,12 @@ def _records(app: App, run: RunRow) -> list[Record]:
 
 def _overdue(runs: list[RunRow], found: Diagnosis, where: Where) -> Iterator[Finding]:
     """Yield a finding for each workflow whose due runs nobody claims."""
-    overdue = [run for run in runs if run.due is not None and run.due < found.now - OVERDUE_S]
+
+    def late(run: RunRow) -> bool:
+        patience = 0.0 if why_nobody(found.workers, run.workflow) else OVERDUE_S
+        return run.due is not None and run.due <= found.now - patience
+
+    overdue = [run for run in runs if late(run)]
     for workflow, number in Counter(run.workflow for run in overdue).most_common():
         mine = [run for run in overdue if run.workflow == workflow]
         oldest = min(mine, key=lambda run: run.due or 0.0)
@@ -123,6 +131,8 @@ def _overdue(runs: list[RunRow], found: Diagnosis, where: Where) -> Iterator[Fin
         if why := why_nobody(found.workers, workflow):
             places = dict.fromkeys(where.worker_for(run) for run in mine)
             do = ["start a worker, where its code is:", *(f"  {place}" for place in places)]
+            if hint := if_renamed(found.workers, workflow):
+                do.append(f"or: {hint}")
             yield Finding(f"{what}: {why}", do, runs=ids)
         else:
             yield Finding(f"{what}: the workers that know it are full", [], needs_person=False, runs=ids)

@@ -15,7 +15,7 @@ from outlast.core.records import RunRow
 from outlast.runtime.app import App
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.notices import Listener
-from outlast.runtime.seen import SeenWorker, code_of, seen_workers
+from outlast.runtime.seen import SeenWorker, code_of, if_renamed, seen_workers
 from outlast.stores.open import open_store
 
 T = TypeVar("T")
@@ -41,9 +41,12 @@ class Where:
         """Return the App, not opened, by default as a client. `settings` hold where the program gives no App."""
         named = self.app_named
         if named is None:
-            return App(self.url, worker=worker, on_event=() if on_event is None else on_event, **settings)
+            app = App(self.url, worker=worker, on_event=() if on_event is None else on_event, **settings)
+            app.lookout = None  # commands say in their own words that nobody executes a run
+            return app
         app = find_app(named)
         app._wants_worker = worker
+        app.lookout = None
         if self.url is not None:
             app.url = self.url
         if on_event is not None:
@@ -55,6 +58,11 @@ class Where:
         store = ["--url", self.url] if self.url is not None else []
         settings = ["--app", self.app] if self.app is not None else []
         return shlex.join(["outlast", *(str(word) for word in words), *store, *settings])
+
+    def start_one(self, run: RunRow, workers: list[SeenWorker]) -> list[str]:
+        """Return lines that say what to do for a run that nobody executes."""
+        hint = if_renamed(workers, run.workflow)
+        return ["start one, where its code is:", f"  {self.worker_for(run)}", *([f"or: {hint}"] if hint else [])]
 
     def worker_for(self, run: RunRow) -> str:
         """Return the command that starts a worker for the code of a run, to be typed beside that code."""

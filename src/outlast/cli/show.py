@@ -24,7 +24,7 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Status
 from outlast.runtime.app import App
 from outlast.runtime.run import RunInfo, StepInfo, info_of, steps_of
-from outlast.runtime.seen import seen_workers, why_nobody
+from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
 from outlast.stores.protocol import Loaded, RunFilter
 
 MOST_CHILDREN = 1000
@@ -40,7 +40,8 @@ class Seen:
     entries: list[Entry]
     children: list[RunRow]
     parent: RunRow | None
-    nobody: str  # why no worker takes it up, if it is due
+    nobody: str  # why nobody executes it, if it should be
+    workers: list[SeenWorker]
     now: float
 
     @property
@@ -91,7 +92,7 @@ def _read(app: App, id: str) -> Seen:
     children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
     parent = app.store.run_by_pk(run.parent) if run.parent is not None else None
     now = app.store.now()
-    due = run.due is not None and run.due <= now
+    workers = seen_workers(app.store, app.clock.boot_id())
     records = tuple(readable_record(record, app.codec) for record in loaded.records)
     shown = Loaded(readable_run(run, app.codec), records, loaded.inbox)
     return Seen(
@@ -100,13 +101,17 @@ def _read(app: App, id: str) -> Seen:
         _entries(steps_of(list(loaded.records), app), shown, children),
         children,
         parent,
-        why_nobody(seen_workers(app.store, app.clock.boot_id()), run.workflow) if due else "",
+        why_idle(run, workers, now),
+        workers,
         now,
     )
 
 
 def _start_one(seen: Seen, where: Where) -> list[str]:
-    return [f"{seen.nobody}; start one, where its code is:", f"  {where.worker_for(seen.run)}"] if seen.nobody else []
+    if not seen.nobody:
+        return []
+    first, *more = where.start_one(seen.run, seen.workers)
+    return [f"{seen.nobody}; {first}", *more]
 
 
 def _entries(steps: list[StepInfo], loaded: Loaded, children: list[RunRow]) -> list[Entry]:
@@ -151,7 +156,9 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         end = f", ended {clock_time(run.ended)}" if run.ended is not None else ""
         yield "started", f"{clock_time(run.started)}{end}, {lasted((run.ended or now) - run.started)}"
     if run.owner:
-        yield "worker", run.owner
+        owner = next((worker for worker in seen.workers if worker.row.id == run.owner), None)
+        condition = owner.condition if owner is not None else "unknown to the store"
+        yield "worker", run.owner + ("" if condition == "alive" else f" ({condition})")
     code = (run.definition, run.version, f"Python {run.python}" if run.python else "")
     yield "code", visible("  ".join(part for part in code if part))
     if run.claim > 1 or run.crashes:

@@ -15,7 +15,7 @@ from outlast.core.errors import OutlastError, RunNotFound
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
-from outlast.runtime.seen import standing, why_nobody
+from outlast.runtime.seen import standing, start_one, why_idle
 
 LOOK_AGAIN_S = 0.25
 HINT_AFTER_S = 2.0
@@ -67,13 +67,16 @@ async def _tell_meanwhile(app: App, id: str, where: Where, *, hint: bool) -> Non
             say(f"run {id} is {row.status.value}" + (f": {row.detail}" if row.detail else ""))
             if hint and waited >= HINT_AFTER_S:
                 waited = 0.0
-                await tell_if_nobody(app, row, where.worker_for(row))
+                hint = not await tell_if_nobody(app, row, where.worker_for(row))
 
 
-async def tell_if_nobody(app: App, run: RunRow, start_one: str) -> None:
-    """Say beside the output that no worker will take a run up as things stand, and what to type."""
-    if why := why_nobody(await workers_of(app), run.workflow):
-        print_note(f"run {run.id} waits for a worker: {why}; start one: {start_one}")
+async def tell_if_nobody(app: App, run: RunRow, command: str) -> bool:
+    """Say beside the output that nobody executes a run as things stand, and what to type; tell whether that is so."""
+    workers = await workers_of(app)
+    why = why_idle(run, workers, await asyncio.to_thread(app.store.now))
+    if why:
+        print_note(f"run {run.id} waits for a worker: {why}; {start_one(run, workers, command)}")
+    return bool(why)
 
 
 def tell_end(row: RunRow, *, as_json: bool) -> Any:

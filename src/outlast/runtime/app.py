@@ -21,6 +21,7 @@ from outlast.runtime.conflicts import check_same_call
 from outlast.runtime.ends import Ends
 from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.limits import check_kinds, check_limits
+from outlast.runtime.lookout import Lookout
 from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
@@ -89,6 +90,7 @@ class App:
         self._store: Store | None = None
         self._pid = 0
         self._worker: Worker | None = None
+        self.lookout: Lookout | None = None if worker else Lookout(self)
 
     # -- opening and closing -------------------------------------------------------------
 
@@ -365,10 +367,6 @@ class App:
     async def _read(self, function: Callable[..., Any], *args: Any) -> Any:
         self._check_loop()
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *args)
-
-    async def _end_of(self, row: RunRow) -> RunRow:
-        self._check_loop()
-        return await self.ends.wait(row)
 
     async def _parents(self, rows: Sequence[RunRow]) -> dict[int, str]:
         """Return the run ids of the parents of child runs, by key."""

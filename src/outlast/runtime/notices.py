@@ -14,6 +14,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `run.parked` | it left memory to wait | run, due, detail |
 | `run.released` | it was handed back | run |
 | `run.lost` | a write was refused, since another worker owns it now | run, why |
+| `run.unserved` | a client waits for it, and nobody is there to execute it | run, workflow, why, do |
 | `run.moved` | it was started as code of another module than here | run, workflow, started_as, here |
 | `run.ended` | | run, workflow, status, error, where, traceback |
 | `run.stuck` | a person is needed | run, reason, detail |
@@ -50,6 +51,7 @@ _LEVELS = {
     "run.stuck": logging.ERROR,
     "run.lost": logging.WARNING,
     "run.moved": logging.WARNING,
+    "run.unserved": logging.WARNING,
     "step.failed": logging.WARNING,
     "step.in_doubt": logging.WARNING,
     "call.not_awaited": logging.WARNING,

@@ -129,15 +129,21 @@ class Run(Generic[R]):
 
     async def _end(self, timeout: float | None) -> RunRow:
         if timeout is None or self._row.status is Status.SUCCEEDED:
-            return await self._app._end_of(self._row)
+            return await self._end_of(self._row)
         now = await self._fresh()  # a look comes first, so that a timeout of 0 asks whether it has ended
         if not _is_over(now):
             with contextlib.suppress(TimeoutError):
-                return await asyncio.wait_for(self._app._end_of(now), timeout)
+                return await asyncio.wait_for(self._end_of(now), timeout)
             now = await self._fresh()
         if _is_over(now):
             return now
         raise TimeoutError(await self._how_it_stands(now, timeout))
+
+    async def _end_of(self, row: RunRow) -> RunRow:
+        app = self._app
+        app._check_loop()
+        with app.lookout.waiting_for(row) if app.lookout is not None else contextlib.nullcontext():
+            return await app.ends.wait(row)
 
     async def _how_it_stands(self, row: RunRow, after_s: float) -> str:
         app = self._app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,12 +58,51 @@ def why_nobody(workers: Sequence[SeenWorker], workflow: str) -> str:
     return f"no living worker knows {workflow}" if alive else "no worker is alive"
 
 
+def why_idle(run: RunRow, workers: Sequence[SeenWorker], now: float) -> str:
+    """Return why nobody executes a run that is due, or whose worker is gone; nothing where somebody does, or may.
+
+    `now` is the store's time.
+    """
+    why = why_nobody(workers, run.workflow)
+    if run.status is Status.RUNNING:
+        owner = next((worker for worker in workers if worker.row.id == run.owner), None)
+        if why and (owner is None or not owner.alive):
+            return f"its worker is {owner.condition if owner is not None else 'unknown to the store'}, and {why}"
+        return ""
+    if run.status not in (Status.PENDING, Status.WAITING):
+        return ""
+    if run.due is None:  # it waits for a child or a person
+        return "" if any(worker.alive for worker in workers) else why
+    return why if run.due <= now else ""
+
+
+def if_renamed(workers: Sequence[SeenWorker], workflow: str) -> str:
+    """Return what to do if the workflow has another name now; nothing where that cannot be the trouble."""
+    if not any(worker.alive for worker in workers) or not why_nobody(workers, workflow):
+        return ""
+    noun, name = ("step", workflow[5:]) if workflow.startswith("step:") else ("workflow", workflow)
+    return f"renamed? give the new one the old name: @{noun}(name={name!r})"
+
+
+def worker_command(run: RunRow, url: str) -> str:
+    """Return what starts a worker for a run's code: a command, to be typed beside that code."""
+    if url.startswith("memory:"):
+        return "App(worker=True) in this process"
+    return shlex.join(["outlast", "worker", code_of(run), "--url", url])
+
+
+def start_one(run: RunRow, workers: Sequence[SeenWorker], command: str) -> str:
+    """Return the end of a sentence that says why nobody executes a run: what to do."""
+    hint = if_renamed(workers, run.workflow)
+    return f"start one: {command}" + (f" ({hint})" if hint else "")
+
+
 def code_of(run: RunRow) -> str:
     """Return the module that a run's workflow was defined in, as `outlast worker` takes it; CODE if nobody knows."""
     return run.definition.partition(":")[0] or "CODE"
 
 
-def standing(run: RunRow, workers: Sequence[SeenWorker], start_one: str) -> str:
+def standing(run: RunRow, workers: Sequence[SeenWorker], command: str) -> str:
     """Say how a run stands: its status, what it waits for or who executes it, and what to do where nobody does."""
     says = run.status.value + (f": {run.detail}" if run.detail else "")
     owner = next((worker for worker in workers if worker.row.id == run.owner), None)
@@ -70,7 +110,7 @@ def standing(run: RunRow, workers: Sequence[SeenWorker], start_one: str) -> str:
         return f"{says} on worker {owner.row.id}"
     why = why_nobody(workers, run.workflow)
     if owner is not None and why:
-        return f"{says}, its worker is {owner.condition}, and {why}; start one: {start_one}"
+        return f"{says}, its worker is {owner.condition}, and {why}; {start_one(run, workers, command)}"
     if run.status in (Status.PENDING, Status.WAITING) and why:
-        return f"{says}, and {why}; start one: {start_one}"
+        return f"{says}, and {why}; {start_one(run, workers, command)}"
     return says
