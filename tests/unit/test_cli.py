@@ -230,7 +230,7 @@ def test_the_command_imports_no_verb_before_it_is_used() -> None:
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     ).stdout.split()
     ours = {name for name in new if name.startswith("outlast.cli.")}
-    assert ours == {"outlast.cli." + name for name in ("exits", "failures", "hashseed", "verbs", "wording")}
+    assert ours == {"outlast.cli." + name for name in ("exits", "failures", "hashseed", "streams", "verbs", "wording")}
     assert not {name for name in new if name.partition(".")[0] in ("rich", "pydantic", "psycopg", "click")}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from outlast import __version__
 from outlast.cli.exits import exit_code_table
 from outlast.cli.hashseed import executes_runs, fix_hash_seed
+from outlast.cli.streams import open_closed_streams
 from outlast.cli.verbs import Verbs
 
 EPILOG = f"Exit codes:\n\n\b\n{exit_code_table()}"
@@ -49,7 +49,5 @@ def main() -> None:
     """Be the command `outlast`."""
     if executes_runs(sys.argv[1:]):
         fix_hash_seed()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a value may hold what the terminal's encoding lacks
+    open_closed_streams()
     app(prog_name="outlast")

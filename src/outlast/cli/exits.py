@@ -29,7 +29,7 @@ MEANINGS = {
     ExitCode.UNAVAILABLE: "the store cannot be reached, or is no store",
     ExitCode.TIMED_OUT: "--timeout ended the waiting, not the run",
     ExitCode.INTERRUPTED: "Ctrl-C (a worker: the second one)",
-    ExitCode.BROKEN_PIPE: "whoever read the output went away",
+    ExitCode.BROKEN_PIPE: "the output cannot be written: its reader went away, or the disk is full",
     ExitCode.TERMINATED: "a worker got a second SIGTERM",
 }
 

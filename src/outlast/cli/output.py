@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,8 +13,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from outlast.cli.exits import ExitCode
-from outlast.cli.failures import Told
+from outlast.cli.failures import OutputLost
+from outlast.cli.streams import write_out
 from outlast.cli.wording import visible
 
 _ANY_WIDTH = 1_000_000
@@ -29,15 +28,11 @@ def print_line(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    """Write to stdout; end the command quietly when nobody reads it any more."""
+    """Write to stdout; end the command where that cannot be done."""
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The interpreter flushes stdout again at its end, and would complain: let that go nowhere.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise Told(ExitCode.BROKEN_PIPE) from None
+        write_out(text)
+    except OSError as fault:
+        raise OutputLost(fault) from None
 
 
 def print_json(value: Any) -> None:
