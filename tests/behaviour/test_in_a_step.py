@@ -154,6 +154,52 @@ async def test_context_of_the_caller_does_not_leak_into_steps_and_back(open_app:
         assert await (await app.start(looking())).result() == ["unset", "body", "unset"]
 
 
+async def test_context_of_who_opened_the_app_reaches_no_code_of_a_run(open_app: OpenApp) -> None:
+    """Nor does that of who started the run, nor what one step leaves in its thread."""
+    request: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="none")
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.append(request.get())
+        request.set("left behind")
+
+    def happened(_: Any) -> outlast.Happened:
+        look()
+        return outlast.Happened(None)
+
+    @step(retry=outlast.Retry(attempts=2, initial=0))
+    def in_a_thread() -> None:
+        look()
+        if outlast.attempt() == 1:
+            raise ConnectionError
+
+    @step(effect="once", confirm=happened)
+    async def in_doubt() -> None:
+        look()
+        raise ConnectionError
+
+    @workflow
+    def in_a_sync_body() -> None:
+        look()
+        in_a_thread()
+
+    @workflow
+    async def flow() -> None:
+        await in_a_thread.call()
+        await in_doubt()
+        await asyncio.sleep(0.05)
+        await in_a_sync_body()
+        seen.append(request.get())
+
+    request.set("request 1")
+    async with open_app(max_threads=1) as app:
+        first = await app.start(flow())
+        request.set("request 2")
+        second = await app.start(flow())
+        await asyncio.gather(first.result(), second.result())
+    assert set(seen) == {"none"}
+
+
 async def test_annotations_stand_in_the_record(open_app: OpenApp) -> None:
     @step
     async def model() -> str:

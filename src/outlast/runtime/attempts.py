@@ -161,14 +161,14 @@ class Attempt:
         except BaseException as raised:  # noqa: BLE001 - whatever a step raises is its outcome
             late = isinstance(raised, TimeoutError) and limit is not None and limit.expired()
             error = self._timed_out() if late else raised
-        self._finish(value, error)
+        contextvars.Context().run(self._finish, value, error)  # what follows is no part of the step
 
     # -- in a thread -----------------------------------------------------------------
 
     def _call(self, loop: asyncio.AbstractEventLoop) -> Any:
         left = self._check_leave()
         if left is not None:
-            loop.call_soon_threadsafe(self._start_timer, loop, left)
+            loop.call_soon_threadsafe(self._start_timer, loop, left, context=contextvars.Context())
         return self.pending.call.definition.fn(*self._args, **self._kwargs)
 
     def _tell_loop(self, loop: asyncio.AbstractEventLoop, done: ThreadFuture[Any]) -> None:
