@@ -183,6 +183,71 @@ def test_resume_tries_the_failed_step_again_and_nothing_else(command: Outlast) -
     assert marks(command, "planned") == 1
 
 
+def fail_several(command: Outlast) -> None:
+    """Leave two failed runs of `deliver`, one in doubt, and one that succeeded."""
+    with command.process("worker", "shop.py"):
+        for run in ("r-1", "r-2"):
+            command("start", "shop.py:deliver", "--id", run, "--wait")
+        command("start", "shop.py:pay", "--id", "doubt", "--wait")
+    (command.folder / "works").touch()
+    with command.process("worker", "shop.py"):
+        assert command("start", "shop.py:deliver", "--id", "fine", "--wait").returncode == 0
+
+
+AGAIN = "run {} is pending again; a worker takes it up"
+
+
+def test_several_runs_are_taken_up_and_each_is_told(command: Outlast) -> None:
+    fail_several(command)
+    result = command.here("resume", "r-1", "nothing", "fine", "doubt", "r-2", "r-1")
+    assert result.stdout.splitlines() == [AGAIN.format("r-1"), AGAIN.format("r-2")]
+    refused = result.stderr.splitlines()
+    assert [line[:7] for line in refused] == ["error: "] * 3
+    assert all(name in line for name, line in zip(("nothing", "fine", "doubt"), refused, strict=True))
+    assert result.exit_code == ExitCode.WRONG_USE
+    result = command.here("resume", "r-1", "nothing", "--json")
+    again, missing = json.loads(result.stdout)
+    assert (again["id"], again["type"]) == ("r-1", "NotResumable")
+    assert (missing["id"], missing["type"]) == ("nothing", "RunNotFound")
+    assert command.here("resume", "nothing", "none").exit_code == ExitCode.NOT_FOUND
+
+
+def test_all_of_a_kind_are_taken_up(command: Outlast) -> None:
+    fail_several(command)
+    assert command.here("resume", "--all", "--reason", "crash_loop").exit_code == 0
+    assert command.here("resume", "--all", "--status", "cancelled").stderr == "no such run is there to be taken up\n"
+    result = command.here("resume", "--all", "--workflow", "deliver")
+    assert (result.exit_code, result.stdout.splitlines()) == (0, [AGAIN.format("r-2"), AGAIN.format("r-1")])
+    result = command.here("resume", "--all")
+    assert result.exit_code == ExitCode.WRONG_USE
+    assert "outlast resolve" in result.stderr
+    with command.process("worker", "shop.py"):
+        for run in ("r-1", "r-2"):
+            assert command.here("result", run, "--timeout", "60").stdout == '"shipped"\n'
+
+
+def test_a_family_that_failed_is_taken_up_with_the_child_first(command: Outlast) -> None:
+    execute(command, "family", ExitCode.FAILED)
+    assert command.here("resume", "--all").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "say which runs"),
+        (("r", "--all"), "say which runs"),
+        (("r", "--reason", "crash_loop"), "choose among --all"),
+        (("--all", "--status", "running"), "--status running: only failed, cancelled, stuck runs"),
+        (("--all", "--reason", "nothing"), "nothing"),
+    ],
+)
+def test_which_runs_are_meant_has_to_be_clear(command: Outlast, words: tuple[str, ...], says: str) -> None:
+    execute(command, "deliver", ExitCode.FAILED)
+    result = command.here("resume", *words)
+    assert result.exit_code == ExitCode.WRONG_USE
+    assert says in result.stderr
+
+
 def test_resume_names_resolve_for_a_run_in_doubt(command: Outlast) -> None:
     execute(command, "pay", ExitCode.FAILED)
     result = command.here("resume", "r")

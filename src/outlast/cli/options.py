@@ -41,3 +41,15 @@ StepName = Annotated[
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="S", min=0.0, help="Wait at most so many seconds (exit code 124).")
 ]
+
+Statuses = Annotated[
+    list[str] | None, typer.Option("--status", "-s", help="Only of this status; may be given again for more.")
+]
+
+ReasonName = Annotated[str | None, typer.Option("--reason", help="Only stuck for this reason.")]
+
+WorkflowName = Annotated[
+    str | None, typer.Option("--workflow", "-w", help="Only of this workflow; step:NAME for runs of a step.")
+]
+
+Prefix = Annotated[str | None, typer.Option("--prefix", help="Only with ids that begin so.")]

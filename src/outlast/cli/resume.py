@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from outlast.cli.exits import ExitCode, exit_code_of
+from outlast.cli.failures import Told, tell
 from outlast.cli.opening import Where, with_store
-from outlast.cli.options import AppName, Json, RunId, Url
-from outlast.cli.output import print_json, print_line
+from outlast.cli.options import AppName, Json, Prefix, ReasonName, Statuses, Url, WorkflowName
+from outlast.cli.output import print_json, print_line, print_note
+from outlast.core.errors import OutlastError, StoreError, WrongUse
+from outlast.runtime.app import App
+
+PAGE = 200
+RESUMABLE = ("failed", "cancelled", "stuck")
 
 
-def resume(run: RunId, url: Url = None, app_name: AppName = None, as_json: Json = False) -> None:
-    """Take a failed, cancelled or stuck run up again.
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which runs `--all` means."""
+
+    status: list[str] | None
+    reason: str | None
+    workflow: str | None
+    prefix: str | None
+
+    def any(self) -> bool:
+        """Tell whether one was given."""
+        return any(each is not None for each in (self.status or None, self.reason, self.workflow, self.prefix))
+
+    def statuses(self) -> list[str] | None:
+        """Return the statuses to look for. Cancelled runs were ended by somebody, so they are to be asked for."""
+        if self.status:
+            return self.status
+        return None if self.reason is not None else ["failed", "stuck"]
+
+
+def resume(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN...", help="The runs' ids.", show_default=False)
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All failed and stuck runs; the options below choose among them.")
+    ] = False,
+    status: Statuses = None,
+    reason: ReasonName = None,
+    workflow: WorkflowName = None,
+    prefix: Prefix = None,
+    url: Url = None,
+    app_name: AppName = None,
+    as_json: Json = False,
+) -> None:
+    """Take a failed, cancelled or stuck run up again, or many.
 
     What is recorded stays and is not done again: only the end is dropped,
     and the failed step that caused it, which is then tried anew. Where the
@@ -17,11 +63,84 @@ def resume(run: RunId, url: Url = None, app_name: AppName = None, as_json: Json 
     cancellation it is refused; see `outlast fork`. A run that is in doubt
     needs a decision instead; see `outlast resolve`.
 
+    Of several, each is told, and those that are refused do not keep the
+    others from being taken up; the exit code is that of a refusal then.
+    --all leaves cancelled runs alone unless --status cancelled is given.
+
     \b
     outlast resume order-55
+    outlast resume order-55 order-56
+    outlast resume --all --reason crash_loop
     """
-    taken_up = with_store(Where(url, app_name), lambda app: app.resume(run))
+    filters = Filters(status, reason, workflow, prefix)
+    if bool(runs) == every:
+        raise WrongUse("say which runs: outlast resume RUN..., or --all with or without --status, --reason and so on")
+    if filters.any() and not every:
+        raise WrongUse("--status, --reason, --workflow and --prefix choose among --all, and ids were given")
+    if wrong := set(status or ()) - set(RESUMABLE):
+        raise WrongUse(f"--status {min(wrong)}: only {', '.join(RESUMABLE)} runs can be taken up again")
+    where = Where(url, app_name)
+    if runs is not None and len(runs) == 1:
+        _print_taken_up(with_store(where, lambda app: _resume(app, runs[0])), as_json=as_json)
+        return
+
+    async def take_up(app: App) -> list[Outcome]:
+        chosen = list(dict.fromkeys(runs or ())) if not every else await _chosen(app, filters)
+        return [await _tried(app, each, as_json=as_json) for each in chosen]
+
+    outcomes = with_store(where, take_up)
     if as_json:
-        print_json({"id": taken_up.id, "workflow": taken_up.workflow, "status": "pending"})
+        print_json([each.shown for each in outcomes])
+    elif not outcomes:
+        print_note("no such run is there to be taken up")
+    codes = {exit_code_of(each.error) for each in outcomes if each.error is not None}
+    if codes:
+        raise Told(min(codes, default=ExitCode.OK))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one of several runs."""
+
+    shown: dict[str, Any]
+    error: OutlastError | None = None
+
+
+async def _chosen(app: App, filters: Filters) -> list[str]:
+    """Return ids, newest first: so a child is taken up before its parent, which would end the same way again."""
+    ids: list[str] = []
+    while True:
+        page = await app.runs(
+            status=filters.statuses(), reason=filters.reason, workflow=filters.workflow, id_prefix=filters.prefix,
+            limit=PAGE, before=ids[-1] if ids else None,
+        )  # fmt: skip
+        ids += [run.id for run in page]
+        if len(page) < PAGE:
+            return ids
+
+
+async def _tried(app: App, id: str, *, as_json: bool) -> Outcome:
+    try:
+        taken_up = await _resume(app, id)
+    except StoreError:
+        raise
+    except OutlastError as error:
+        if not as_json:
+            tell(str(error), type(error).__name__, as_json=False)
+        return Outcome({"id": id, "error": str(error), "type": type(error).__name__}, error)
+    if not as_json:
+        _print_taken_up(taken_up, as_json=False)
+    return Outcome(taken_up)
+
+
+async def _resume(app: App, id: str) -> dict[str, Any]:
+    run = await app.resume(id)
+    return {"id": run.id, "workflow": run.workflow, "status": "pending"}
+
+
+def _print_taken_up(run: dict[str, Any], *, as_json: bool) -> None:
+    """Say that a run was taken up again."""
+    if as_json:
+        print_json(run)
     else:
-        print_line(f"run {taken_up.id} is pending again; a worker takes it up")
+        print_line(f"run {run['id']} is pending again; a worker takes it up")

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from outlast.cli.opening import Where, with_store
-from outlast.cli.options import AppName, Json, Url
+from outlast.cli.options import AppName, Json, Prefix, ReasonName, Statuses, Url, WorkflowName
 from outlast.cli.output import print_json, print_note, print_table, status_text
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, with_where
 from outlast.runtime.app import App
@@ -20,14 +20,10 @@ COLUMNS = ("run", "workflow", "status", "created", "took", "detail")
 
 
 def runs(
-    status: Annotated[
-        list[str] | None, typer.Option("--status", "-s", help="Only of this status; may be given again for more.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Only stuck for this reason.")] = None,
-    workflow: Annotated[
-        str | None, typer.Option("--workflow", "-w", help="Only of this workflow; step:NAME for runs of a step.")
-    ] = None,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="Only with ids that begin so.")] = None,
+    status: Statuses = None,
+    reason: ReasonName = None,
+    workflow: WorkflowName = None,
+    prefix: Prefix = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     before: Annotated[
         str | None, typer.Option("--before", metavar="ID", help="The page that follows this run, the last of a page.")
