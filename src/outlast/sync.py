@@ -37,12 +37,13 @@ from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
-from outlast.core.lost import is_thread_of_body, refuse_lost
+from outlast.core.lost import refuse_app, refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.operations import check_child, detach
 from outlast.runtime.run import RunInfo, StepInfo
+from outlast.runtime.script import tell_interrupted
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -85,11 +86,11 @@ class _Loop:
         if os.getpid() != self._pid:
             coro.close()
             raise WrongUse("this App was opened by the parent process; open a new App in the forked child")
-        if isinstance(here.get(), InBody) or is_thread_of_body():
+        try:
+            refuse_app()
+        except WrongUse:
             coro.close()
-            raise WrongUse(
-                "outlast.sync blocks, so it cannot be used in a workflow body; call the workflow or step instead"
-            )
+            raise
         if threading.current_thread() is self._thread:
             coro.close()
             raise WrongUse(
@@ -164,6 +165,7 @@ class App:
 
     def __enter__(self) -> App:
         refuse_while_imported("`with App(...)`")
+        refuse_app()
         loop = _Loop()
         try:
             loop.wait(self._app.__aenter__())
@@ -195,7 +197,17 @@ class App:
         """Start a run and wait for its result. Opens and closes the App when it is not open."""
         if self._loop is None:
             return self._app.run(call, id=id)
-        return self.start(call, id=id).result()
+        started = id
+        try:
+            run = self.start(call, id=id)
+            started = run.id
+            return run.result()
+        except KeyboardInterrupt:
+            tell_interrupted(self._app.url, call, started)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<App {self._app.url}>"
 
     def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
         """See `outlast.App.start`."""

@@ -133,6 +133,47 @@ async def test_an_app_in_a_workflow_body_is_refused(open_app: OpenApp, ears: Ear
                 await (await app.start(call)).result()
 
 
+@pytest.mark.parametrize("how", ["enter", "run", "enter sync", "run sync", "in a loop"])
+@pytest.mark.parametrize("blocking", [False, True], ids=["async-body", "sync-body"])
+async def test_an_app_of_its_own_is_refused_in_a_body_in_the_same_words(
+    open_app: OpenApp, url: str, how: str, blocking: bool
+) -> None:
+    async def enter() -> None:
+        async with App(url):
+            pass
+
+    def use() -> None:
+        match how:
+            case "enter":
+                enter().send(None)
+            case "run":
+                App(url).run(doubled(1))
+            case "enter sync":
+                outlast.sync.App(url).__enter__()
+            case "run sync":
+                outlast.sync.App(url).run(doubled(1))
+            case _:
+                asyncio.run(enter())
+
+    async def using() -> None:
+        if how == "enter":
+            await enter()
+        else:
+            use()
+
+    flow = workflow(name=f"app_in_body_{how.replace(' ', '_')}_{blocking}")(use if blocking else using)
+    if how == "in a loop" and not blocking:
+        pytest.skip("asyncio refuses that itself")
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match=r"an App cannot be used in a workflow body .*call the workflow") as raised:
+            await (await app.start(flow.call(), id="r")).result()
+    assert f"(run r of {flow.name})" in str(raised.value)
+
+
+def test_an_app_shows_its_store(url: str) -> None:
+    assert repr(App(url)) == repr(outlast.sync.App(url)) == f"<App {url}>"
+
+
 def test_an_app_is_refused_in_another_event_loop(url: str) -> None:
     async def main() -> None:
         async with App(url) as app:

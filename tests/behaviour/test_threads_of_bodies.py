@@ -161,7 +161,7 @@ async def test_a_sync_app_is_refused_in_a_sync_body_in_whatever_context(url: str
         return str(contextvars.Context().run(error_of, use))
 
     async with open_app() as app:
-        assert "it cannot be used in a workflow body" in await (await app.start(flow())).result()
+        assert "an App cannot be used in a workflow body" in await (await app.start(flow())).result()
 
 
 async def test_a_thread_whose_error_nobody_catches_fails_the_body_that_waits_for_it(open_app: OpenApp) -> None:

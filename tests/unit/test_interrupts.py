@@ -61,6 +61,9 @@ if __name__ == "__main__":
         asyncio.run(main())
     elif FACE == "run":
         App("outlast.db", on_event=heard, grace=GRACE).run(holding(IN_THREAD), id="r")
+    elif FACE == "sync-run":
+        with outlast.sync.App("outlast.db", on_event=heard, grace=GRACE) as app:
+            app.run(holding(IN_THREAD), id="r")
     else:
         with outlast.sync.App("outlast.db", on_event=heard, grace=GRACE) as app:
             app.start(holding(IN_THREAD), id="r").result()
@@ -111,6 +114,21 @@ def test_the_second_ctrl_c_ends_the_process_at_once(command: Outlast, face: str,
         assert "step ended" not in process.lines
         assert "worker.stopped" in process.lines
     assert command.json("show", "r")["run"]["status"] == "pending"
+
+
+@pytest.mark.parametrize("face", ["run", "sync-run"])
+def test_a_script_that_is_interrupted_says_which_run_goes_on_and_by_what(command: Outlast, face: str) -> None:
+    with script(command, face, in_thread=False, grace=0.0) as process:
+        process.signal(signal.SIGINT)
+        assert process.exit_code() in (-signal.SIGINT, ExitCode.INTERRUPTED)
+        (line,) = [line for line in process.lines if "interrupted" in line]
+    assert line.startswith("interrupted, and run r (holding) has not ended: the next worker on its store takes it up")
+    assert line.endswith("or outlast worker script --url outlast.db")
+    if face == "run":
+        assert not any("asyncio/" in line for line in process.lines)
+    (command.folder / "go").touch()
+    with command.process("worker", "script") as worker:
+        worker.wait_for("run r (holding) succeeded")
 
 
 def test_a_step_in_a_thread_is_not_waited_for_longer_than_the_grace_period(command: Outlast) -> None:

@@ -11,7 +11,7 @@ import threading
 from asyncio import events
 
 from outlast.core.effects import InBody
-from outlast.core.errors import LostRun
+from outlast.core.errors import LostRun, WrongUse
 from outlast.core.identity import here
 
 _STARTED_BY = "_outlast_run"  # attribute of a thread that a body started: the run
@@ -38,6 +38,20 @@ def mark_if_started_by_a_body(thread: threading.Thread) -> None:
         run = getattr(starter, _BODY_OF, "") or getattr(starter, _STARTED_BY, "")
     if run:
         setattr(thread, _STARTED_BY, run)
+
+
+def refuse_app() -> None:
+    """Raise WrongUse where the caller is a workflow body: whatever it did with an App, replay would do again."""
+    place = here.get()
+    in_loop = getattr(events._get_running_loop(), "_outlast_run_loop", False)
+    if type(place) is not InBody and not in_loop and not is_thread_of_body():
+        return
+    whose = f" (run {place.ops.run_id} of {place.ops.workflow})" if type(place) is InBody else ""
+    raise WrongUse(
+        f"an App cannot be used in a workflow body{whose}: replay would do the same again. To start a run from here, "
+        "call the workflow: it becomes a child run (outlast.start does not wait for its end). Do all else that needs "
+        "an App in a step"
+    )
 
 
 def refuse_lost(what: str) -> None:

@@ -13,6 +13,7 @@ from outlast.codec.users_codec import held_to_its_promises
 from outlast.core.definitions import Call, Step
 from outlast.core.errors import EncodingError, RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
+from outlast.core.lost import refuse_app
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime import mending, registry
@@ -25,6 +26,7 @@ from outlast.runtime.lookout import Lookout
 from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
+from outlast.runtime.script import run_to_its_end
 from outlast.runtime.thread_starts import notice_threads
 from outlast.runtime.uncancelled import or_undone, to_its_end
 from outlast.runtime.worker import Worker
@@ -96,6 +98,7 @@ class App:
 
     async def __aenter__(self) -> App:
         refuse_while_imported("`async with App(...)`")
+        refuse_app()
         if self._store is not None:
             raise WrongUse("this App is open already; make another one for another `async with`")
         self._loop = loop = asyncio.get_running_loop()
@@ -163,21 +166,18 @@ class App:
         store.close()
 
     def run(self, call: Call[R], *, id: str | None = None) -> R:
-        """Start a run, wait for its result, and close: for scripts. Blocking; raises as `Run.result` does."""
+        """Start a run, wait for its result, and close: for scripts. Blocking; raises as `Run.result` does.
+
+        Ctrl-C ends the waiting and not the run: a warning in the log names it, and what takes it up.
+        """
         if isinstance(call, Call):
             call.take()  # whatever becomes of it here, it was not forgotten
         refuse_while_imported("App.run()")
-        if asyncio._get_running_loop() is not None:
-            raise WrongUse(
-                "app.run() blocks, so it cannot be used where an event loop runs; use `async with App(...)` and "
-                "await app.start(...)"
-            )
+        refuse_app()
+        return run_to_its_end(self, call, id)
 
-        async def main() -> R:
-            async with self:
-                return await (await self.start(call, id=id)).result()
-
-        return asyncio.run(main())
+    def __repr__(self) -> str:
+        return f"<App {self.url}>"
 
     @property
     def store(self) -> Store:
@@ -190,14 +190,9 @@ class App:
 
     def _check_loop(self) -> None:
         """Say so when a coroutine of another event loop asks: it would wait for ever."""
+        refuse_app()
         self.store  # noqa: B018 - says so when the App is not open
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            if getattr(loop, "_outlast_run_loop", False):
-                raise WrongUse(
-                    "an App cannot be used in a workflow body; use it in a step, or call the workflow to start a "
-                    "child run"
-                )
+        if asyncio.get_running_loop() is not self._loop:
             raise WrongUse(
                 "this App was opened in another event loop; open one here, or use outlast.sync from several threads"
             )
