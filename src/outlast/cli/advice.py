@@ -10,7 +10,15 @@ from outlast.core.divergence import WAY_OUT
 from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
-from outlast.runtime.cuts import cause_of_end, effect_after, new_course_at, plan_fork, shown, why_not_resumable
+from outlast.runtime.aftermath import aftermath, cause_of_end
+from outlast.runtime.cuts import (
+    children_first,
+    new_course_at,
+    plan_fork,
+    shown,
+    what_to_drop,
+    why_not_resumable,
+)
 
 
 def open_intents(records: Sequence[Record]) -> list[Record]:
@@ -50,9 +58,10 @@ def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: S
 def _for_ended(run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow]) -> list[str]:
     again = f"  {where.command('resume', run.id)}"
     cause = cause_of_end(run, records)
-    if cause is not None and (effect := effect_after(cause, records)) is not None:
+    if cause is not None and (effect := aftermath(cause, records).obstacle) is not None:
         return _new_course(run, records, why_not_resumable(run, cause, effect), new_course_at(cause, effect), where)
-    if first := _children_first(cause, records, children):
+    drop = what_to_drop(run, cause, records) if cause is not None else ()
+    if first := children_first(cause, drop, records, children):
         looks = [f"  {where.command('show', child.id)}" for child in first]
         whose = "its child" if len(first) == 1 else "its children"
         return [f"take {whose} up again first, by what these say:", *looks, "then itself:", again]
@@ -63,21 +72,6 @@ def _for_ended(run: RunRow, records: Sequence[Record], where: Where, children: S
             again,
         ]
     return ["take it up again where it ended:", again]
-
-
-def _children_first(cause: Record | None, records: Sequence[Record], children: Sequence[RunRow]) -> list[RunRow]:
-    """Return the children by which a run would end the same way again.
-
-    That is the one that failed it, and those that were cancelled before it heard of their ends.
-    """
-    failed_by = cause.key if cause is not None else None
-    heard = {record.key for record in records if record.kind is Kind.CHILD}
-    return [
-        child
-        for child in children
-        if (child.status in (Status.FAILED, Status.CANCELLED) and child.parent_key == failed_by)
-        or (child.status is Status.CANCELLED and child.parent_key not in heard)
-    ]
 
 
 def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, where: Where) -> list[str]:

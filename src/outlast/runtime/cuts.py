@@ -12,8 +12,8 @@ from outlast.core.certainty import may_have_happened
 from outlast.core.errors import NotResumable
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
 from outlast.core.transitions import Status
+from outlast.runtime.aftermath import aftermath, is_effect, unheard_failures
 
-EFFECTS = (Effect.IDEMPOTENT.value, Effect.ONCE.value)
 NO_PLACES = frozenset({Kind.CANCEL, Kind.PATCH})  # what no fork can begin at
 MOST_LISTED = 8
 
@@ -25,24 +25,6 @@ def shown(key: str) -> str:
 
 
 # -- resume -------------------------------------------------------------------------------
-
-
-def cause_of_end(run: RunRow, records: Sequence[Record]) -> Record | None:
-    """Return the event that ended a run, if one did: the cancellation, or the outcome of the step that failed it."""
-    if run.status is Status.CANCELLED:
-        return next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
-    outcomes = (r for r in reversed(records) if r.kind in (Kind.STEP, Kind.CHILD))
-    return next((r for r in outcomes if not r.ok and r.key == run.culprit), None)
-
-
-def _what_came_of(cause: Record, records: Sequence[Record]) -> list[Record]:
-    return [r for r in records if r.seq > cause.seq and r.cause >= cause.seq]
-
-
-def effect_after(cause: Record, records: Sequence[Record]) -> Record | None:
-    """Return the first effect that only came of a run's end: where there is one, the run cannot be resumed."""
-    after = _what_came_of(cause, records)
-    return next((r for r in after if r.kind in (Kind.CHILD, Kind.START) or r.effect in EFFECTS), None)
 
 
 def why_not_resumable(run: RunRow, cause: Record, effect: Record) -> str:
@@ -65,20 +47,46 @@ def new_course_at(cause: Record, effect: Record) -> str:
 
 
 def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record]) -> tuple[int, ...]:
-    """Return the seqs of the end's cause, and of what only came of it. Raises NotResumable where an effect did."""
-    effect = effect_after(cause, records)
-    if effect is not None:
-        raise NotResumable(
-            f"{why_not_resumable(run, cause, effect)}; resuming would leave an effect that the new course knows "
-            f"nothing of. Start a new course instead: outlast fork {run.id} '{new_course_at(cause, effect)}'"
+    """Return the seqs of the end's cause, and of what only came of it. Raises NotResumable where that cannot go."""
+    after = aftermath(cause, records)
+    if (obstacle := after.obstacle) is not None:
+        would = (
+            "leave an effect that the new course knows nothing of"
+            if is_effect(obstacle)
+            else "execute it again, since only the code could tell that it did not come of that"
         )
-    dropped = {cause.seq, *(r.seq for r in _what_came_of(cause, records))}
+        raise NotResumable(
+            f"{why_not_resumable(run, cause, obstacle)}; resuming would {would}. "
+            f"Start a new course instead: outlast fork {run.id} '{new_course_at(cause, obstacle)}'"
+        )
+    unheard = unheard_failures(cause, records)
+    dropped = {r.seq for r in (cause, *after.came, *unheard)}
     before = [r for r in records if r.key == cause.key and r.seq < cause.seq]
     if cause.effect == Effect.ONCE.value and may_have_happened(cause):
         dropped |= {r.seq for r in before if r.kind is Kind.RESOLUTION}  # in doubt again: a person decides anew
     else:
         dropped |= {r.seq for r in before}  # it gets all its attempts anew
+    again = {r.key for r in unheard}
+    dropped |= {r.seq for r in records if r.key in again and r.kind is Kind.ATTEMPT}
     return tuple(sorted(dropped))
+
+
+def children_first(
+    cause: Record | None, drop: Sequence[int], records: Sequence[Record], children: Sequence[RunRow]
+) -> list[RunRow]:
+    """Return the children by which a run would end the same way again, were it resumed before them.
+
+    Those are the ones whose failure is forgotten, and those that were cancelled, with it or since, before it heard so.
+    """
+    heard = {r.key for r in records if r.kind in (Kind.CHILD, Kind.LATE) and r.seq not in drop}
+    told = {r.key for r in records if r.kind in (Kind.CHILD, Kind.LATE) and r.seq in drop}
+    since = cause.at if cause is not None else 0.0
+    return [
+        child
+        for child in children
+        if (child.status in (Status.FAILED, Status.CANCELLED) and child.parent_key in told)
+        or (child.status is Status.CANCELLED and child.parent_key not in heard and (child.ended or 0.0) >= since)
+    ]
 
 
 # -- fork ---------------------------------------------------------------------------------

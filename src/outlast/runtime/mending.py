@@ -18,8 +18,9 @@ from outlast.core.errors import (
 from outlast.core.identity import check_run_id
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
-from outlast.core.transitions import Reason, Status
-from outlast.runtime.cuts import cause_of_end, plan_fork, shown, stretches, what_to_drop
+from outlast.core.transitions import ENDED, Reason, Status
+from outlast.runtime.aftermath import cause_of_end
+from outlast.runtime.cuts import children_first, plan_fork, shown, stretches, what_to_drop
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rules import keepable
@@ -72,8 +73,14 @@ async def resume(app: App, id: str) -> Run[Any]:
         drop: tuple[int, ...] = ()
         cause = None if run.status is Status.STUCK else cause_of_end(run, loaded.records)
         if cause is not None:
-            await _check_child(app, run, cause)
             drop = what_to_drop(run, cause, loaded.records)
+        elif run.culprit:
+            raise NotResumable(
+                f"run {id} failed by the error of {run.culprit}, and its journal has no such outcome to forget, so it "
+                f"would fail in the same way; start a new course instead: outlast fork {id} STEP"
+            )
+        if run.status is not Status.STUCK:
+            await _check_children(app, loaded, cause, drop)
         last = loaded.records[-1].seq if loaded.records else 0
         answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop))
         if isinstance(answer, Done):
@@ -83,17 +90,30 @@ async def resume(app: App, id: str) -> Run[Any]:
     raise NotResumable(f"run {id} changed each time it was to be resumed; look at it again: outlast show {id}")
 
 
-async def _check_child(app: App, run: RunRow, cause: Record) -> None:
-    """Refuse to resume a run that failed through a child which is still failed: it would fail the same way at once."""
-    if cause.kind is not Kind.CHILD:
-        return
+async def _check_children(app: App, loaded: Loaded, cause: Record | None, drop: tuple[int, ...]) -> None:
+    """Refuse to resume a run before the children that ended it, or with it: it would end the same way at once."""
+    run = loaded.run
     children = await app._read(lambda: app.store.runs(RunFilter(parent=run.pk), limit=10_000))
-    child = next((c for c in children if c.parent_key == cause.key), None)
-    if child is not None and child.status in (Status.FAILED, Status.CANCELLED):
+    for child in children_first(cause, drop, loaded.records, children):
+        how = (
+            f"failed through its child {child.id}"
+            if cause is not None and child.parent_key == cause.key
+            else f"waits for its child {child.id}"
+        )
         raise NotResumable(
-            f"run {run.id} failed through its child {child.id}, which is {child.status.value}; resume that one first, "
+            f"run {run.id} {how}, which is {child.status.value}; resume that one first, "
             f"then this one: outlast resume {child.id}; outlast resume {run.id}"
         )
+    heard = {r.key for r in loaded.records if r.kind in (Kind.CHILD, Kind.LATE)}
+    for child in children:
+        if child.status in ENDED or child.parent_key in heard or run.status is not Status.CANCELLED:
+            continue
+        now: Loaded | None = await app._read(app.store.load, child.pk)
+        if now is not None and Kind.CANCEL in {*(r.kind for r in now.records), *(r.kind for r in now.inbox)}:
+            raise NotResumable(
+                f"run {run.id} was cancelled together with its child {child.id}, which is ending; wait for that, then "
+                f"resume both: outlast resume {child.id}; outlast resume {run.id}"
+            )
 
 
 # -- resolve ----------------------------------------------------------------------------
