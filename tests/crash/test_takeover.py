@@ -39,7 +39,6 @@ def test_a_takeover_that_is_cut_off_is_done_by_the_next(scene: Scene, side: str)
 @pytest.mark.parametrize("do", ["unavailable", "break"])
 @pytest.mark.parametrize("side", ["before", "inside", "after"])
 def test_a_takeover_that_fails_comes_back(scene: Scene, side: str, do: str) -> None:
-    """(REC-01)"""
     scene.start(*MANY)
     scene.worker("victim", ready=False, faults=[ALL_CLAIMED]).wait("ended")
     heir = scene.worker("heir", faults=[{"at": f"{side} TakeOver", "do": do}], sweep_s=0.1)
@@ -48,7 +47,6 @@ def test_a_takeover_that_fails_comes_back(scene: Scene, side: str, do: str) -> N
 
 
 def test_of_many_heirs_one_takes_over_and_no_run_has_two_owners(scene: Scene) -> None:
-    """(REC-02)"""
     scene.start(*MANY)
     hold = {"at": "after Claim", "do": "wait", "pause_s": 10.0, "until": "die"}
     victim = scene.worker("victim", ready=False, faults=[hold])
@@ -86,7 +84,7 @@ def test_the_heir_of_an_heir_dies_too(scene: Scene) -> None:
 
 
 def test_runs_of_a_worker_whose_row_is_gone_are_found(scene: Scene) -> None:
-    """(REC-08) Whoever tidies the table of workers makes no run invisible."""
+    """Whoever tidies the table of workers makes no run invisible."""
     scene.start(*MANY[:5])
     scene.worker("victim", ready=False, faults=[ALL_CLAIMED]).wait("ended")
     db = apsw.Connection(str(scene.path))
@@ -97,7 +95,7 @@ def test_runs_of_a_worker_whose_row_is_gone_are_found(scene: Scene) -> None:
 
 
 def test_a_run_under_which_workers_keep_dying_is_stuck_in_the_end(scene: Scene) -> None:
-    """(REC-16) And no other: a run beside it that never got to its first record is not blamed."""
+    """And no other: a run beside it that never got to its first record is not blamed."""
     with scene.client() as app:
         app.start(troubles.poison("well"), id="poison")
         scene.start(("errand", "one"))
@@ -117,7 +115,7 @@ def test_a_run_under_which_workers_keep_dying_is_stuck_in_the_end(scene: Scene) 
 
 
 def test_recovery_does_not_need_a_thread_per_run(make_scene: MakeScene) -> None:
-    """(REC-07) Sync workflows and sync steps of more runs than the pool has threads."""
+    """Sync workflows and sync steps of more runs than the pool has threads."""
     scene = make_scene(settings={"max_threads": 2})
     scene.start(*(("chore", f"c{n}") for n in range(7)), *(("many_threads", f"m{n}") for n in range(7)))
     scene.worker("victim", ready=False, faults=[{"at": "after Write step main/crunch#1 of chore-c3"}]).wait("ended")
