@@ -318,19 +318,32 @@ async def test_arguments_that_do_not_fit_the_signature_are_refused_like_a_call(o
         assert await app.runs() == []
 
 
-@pytest.mark.parametrize("thing", [doubled, doubled.fn, double, 5, None, "doubled"])
-async def test_what_is_no_call_is_refused(open_app: OpenApp, thing: Any) -> None:
+@pytest.mark.parametrize(
+    ("thing", "advice"),
+    [
+        (doubled, r"call it: app\.start\(doubled\(\.\.\.\)\)"),
+        (double, r"call it: app\.start\(double\(\.\.\.\)\)"),
+        (outlast.step(int.bit_length), r"call it: app\.start\(bit_length\.call\(\.\.\.\)\)"),
+        (doubled.fn, r"put @outlast\.workflow above doubled and give app\.start\(doubled\(\.\.\.\)\), without \.fn"),
+        (print, "put @outlast.workflow above print"),
+        (5, r"not 5; where that is what a sync step returned, it has run already: give app\.start\(a_step\.call"),
+        (None, "not None; where that is what a sync step returned"),
+        ("doubled", "not 'doubled'; where that is what a sync step returned"),
+    ],
+)
+async def test_what_is_no_call_is_refused_with_what_to_write(open_app: OpenApp, thing: Any, advice: str) -> None:
     async with open_app() as app:
-        with pytest.raises(WrongUse, match=r"app\.start takes the call of a workflow or step"):
+        with pytest.raises(WrongUse, match=rf"app\.start takes the call of a workflow or step, .*{advice}"):
             await app.start(thing)
 
 
 async def test_a_coroutine_that_is_no_call_is_refused(open_app: OpenApp) -> None:
     async with open_app() as app:
         coroutine = doubled.fn(1)
-        with pytest.raises(WrongUse, match=r"app\.start takes the call of a workflow or step"):
+        with pytest.raises(
+            WrongUse, match=r"app\.start takes the call of a workflow .*above doubled and .*without \.fn"
+        ):
             await app.start(coroutine)  # type: ignore[arg-type]
-        coroutine.close()
 
 
 async def test_a_call_can_be_given_to_start_again_after_a_refusal(open_app: OpenApp) -> None:

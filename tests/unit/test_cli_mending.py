@@ -91,6 +91,11 @@ async def family() -> str:
 
 
 @outlast.workflow
+async def chain() -> str:
+    return await pay()
+
+
+@outlast.workflow
 async def careful() -> str:
     try:
         receipt = await charge(100)
@@ -390,3 +395,13 @@ def test_a_child_is_looked_at_before_its_parent_is_taken_up(command: Outlast) ->
     assert command.here("resume", "r").exit_code == ExitCode.WRONG_USE
     assert advised(command, child) == [f"resume {child}"]
     assert advised(command) == ["resume r"]
+
+
+def test_a_run_that_waits_for_a_stuck_child_points_to_it(command: Outlast) -> None:
+    with command.process("worker", "shop.py"):
+        command("start", "shop.py:chain", "--id", "r")
+        wait_until(lambda: [run["id"] for run in command.json("runs", "--status", "stuck")] != [])
+        (child,) = command.json("show", "r")["children"]
+        first, second = command.json("show", "r")["advice"]
+        assert first == "its child needs a person, by what this says:"
+        assert second.startswith(f"  outlast show {child}")

@@ -38,6 +38,8 @@ def location(url: str) -> str:
         ("with space.db", "with space.db"),
         ("sqlite:///with%20space.db", "with space.db"),
         ("100%.db", "100%.db"),
+        ("sqlite", "sqlite"),
+        ("a:b.db", "a:b.db"),
     ],
 )
 def test_a_relative_path_is_a_file_beside_the_current_directory(here: Path, url: str, name: str) -> None:
@@ -92,6 +94,12 @@ def test_memory_with_a_name_is_shared_in_the_process() -> None:
         ("mysql://db/agents", "sqlite:///relative.db.*memory://"),
         ("redis://", "sqlite:///relative.db.*memory://"),
         ("a\0b", "NUL"),
+        ("sqlite:/x", "sqlite:/x is no path, and as a URL it lacks slashes after sqlite:; it takes sqlite:///"),
+        ("sqlite:agent.db", "is no path"),
+        ("SQLite:agent.db", "is no path"),
+        ("memory:", "is no path"),
+        ("postgresql:agents", "is no path"),
+        ("file:agent.db", "is no path"),
     ],
 )
 def test_what_means_nothing_says_what_does(here: Path, url: str, says: str) -> None:

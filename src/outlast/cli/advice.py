@@ -37,7 +37,7 @@ def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: S
     if run.status in (Status.FAILED, Status.CANCELLED):
         return _for_ended(run, records, where, children)
     if run.status is not Status.STUCK:
-        return []
+        return _stuck_children(children, where)
     again = f"  {where.command('resume', run.id)}"
     match run.reason:
         case Reason.IN_DOUBT:
@@ -53,6 +53,15 @@ def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: S
             return ["find what ends its workers (their logs, the kernel's: out of memory?), then:", again]
         case _:
             return ["let the worker import what the value is made of, or mend it, then:", again]
+
+
+def _stuck_children(children: Sequence[RunRow], where: Where) -> list[str]:
+    """Return what to do for a run that goes on, but for its children that need a person."""
+    stuck = [child for child in children if child.status is Status.STUCK]
+    if not stuck:
+        return []
+    whose = "its child needs" if len(stuck) == 1 else "its children need"
+    return [f"{whose} a person, by what this says:", *(f"  {where.command('show', child.id)}" for child in stuck)]
 
 
 def _for_ended(run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow]) -> list[str]:

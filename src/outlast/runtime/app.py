@@ -240,7 +240,7 @@ class App:
             self._worker.claims.reconcile_soon()
 
     def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
-        _check_call(call)
+        registry.check_call(call)
         digits = os.urandom(24).hex()
         run_id = check_run_id(id) if id is not None else digits[:16]
         definition = call.definition
@@ -381,13 +381,3 @@ class App:
             self._worker.wake(answer.woke)
             self._worker.claims.look()
         self.ends.look_soon()
-
-
-def _check_call(call: object) -> None:
-    if not isinstance(call, Call):
-        name = getattr(call, "name", None)
-        if isinstance(name, str):
-            hint = f"; call it: app.start({name}(...))"
-        else:
-            hint = "; a sync step runs when it is called: give app.start(step.call(...)) instead"
-        raise WrongUse(f"app.start takes the call of a workflow or step, not {call!r}{hint}")

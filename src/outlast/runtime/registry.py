@@ -12,7 +12,7 @@ from pathlib import PurePath
 from types import FunctionType
 from typing import Any
 
-from outlast.core.definitions import Step, Workflow
+from outlast.core.definitions import Call, Step, Workflow
 from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
 from outlast.core.records import RunRow
@@ -99,6 +99,23 @@ def shared_names() -> dict[str, list[str]]:
 
 def _is_partial_of_same(known: Definition[..., Any], other: Definition[..., Any]) -> bool:
     return known.fn is not other.fn and known.plain is other.plain
+
+
+def check_call(call: object) -> None:
+    """Raise WrongUse, with what to write instead, for what is not the call of a workflow or step."""
+    if isinstance(call, Call):
+        return
+    if isinstance(call, Definition):
+        dot_call = ".call" if isinstance(call, Step) and not call.is_async else ""
+        hint = f"call it: app.start({call.name}{dot_call}(...))"
+    elif callable(call) or inspect.iscoroutine(call):
+        name = getattr(call, "__name__", "flow")
+        hint = f"put @outlast.workflow above {name} and give app.start({name}(...)), without .fn"
+        if inspect.iscoroutine(call):
+            call.close()
+    else:
+        hint = "where that is what a sync step returned, it has run already: give app.start(a_step.call(...))"
+    raise WrongUse(f"app.start takes the call of a workflow or step, such as flow(1), not {call!r}; {hint}")
 
 
 def check_run_of(step: Step[..., Any]) -> None:

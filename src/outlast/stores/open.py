@@ -15,6 +15,8 @@ ACCEPTED = (
     "sqlite:///relative.db, sqlite:////absolute/path.db, a plain path such as ./agent.db, memory:// or memory://name"
 )
 
+SCHEMES = ("sqlite", "memory", "postgresql", "postgres", "file")
+
 _shared: dict[str, MemoryStore] = {}
 _shared_lock = threading.Lock()
 
@@ -31,6 +33,10 @@ def open_store(url: str, clock: Clock, *, read_only: bool = False) -> Store:
     or StoreUnavailable where the file cannot serve.
     """
     scheme, separator, rest = url.partition("://")
+    before, colon, _ = url.partition(":")
+    if colon and not separator and before.lower() in SCHEMES:
+        shown = f"{before}:..." if "@" in url else url  # there may be a password in it
+        raise WrongUse(f"{shown} is no path, and as a URL it lacks slashes after {before}:; it takes {ACCEPTED}")
     if not separator:
         return _sqlite(_path(url, url), clock, read_only)
     match scheme:
