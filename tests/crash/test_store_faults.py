@@ -1,4 +1,4 @@
-"""The store fails, or commits and the answer is lost: what is committed is found again, and no step is executed twice."""
+"""The store fails, or commits and the answer is lost: what is committed is found again, and no step is done twice."""
 
 from __future__ import annotations
 
