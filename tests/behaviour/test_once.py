@@ -350,9 +350,7 @@ def deploy(effect: Any, door: Door) -> Any:
 
 
 @pytest.mark.parametrize("weaker", ["idempotent", "pure"])
-async def test_a_deploy_that_weakens_the_effect_does_not_weaken_an_open_attempt(
-    open_app: OpenApp, weaker: str
-) -> None:
+async def test_a_deploy_that_weakens_the_effect_does_not_weaken_an_open_attempt(open_app: OpenApp, weaker: str) -> None:
     door = Door()
     async with open_app(lease=0.3) as app:
         await app.start(deploy("once", door)(), id="one")

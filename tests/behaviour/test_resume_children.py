@@ -157,3 +157,120 @@ async def test_a_child_that_was_given_up_and_heard_of_before_does_not_hold_up_it
         assert isinstance(await failure(run), RunCancelled)
         healthy.append(True)
         assert await (await app.resume("p")).result() == "done"
+
+
+# -- a child that was given up, and resumed by a person ----------------------------------------------
+
+
+@step
+async def pause() -> None:
+    await cleaning.passed()
+
+
+@workflow
+async def job() -> str:
+    if not healthy:
+        await asyncio.sleep(3600)
+    await pause()
+    await asyncio.sleep(0.3)
+    return "done"
+
+
+async def test_a_parent_that_replays_does_not_end_the_child_again_that_it_once_gave_up(open_app: OpenApp) -> None:
+    @workflow
+    async def impatient() -> str:
+        try:
+            async with asyncio.timeout(0.05):
+                await job.options(id="job")()
+        except TimeoutError:
+            await asyncio.sleep(0.05)
+        await follow()
+        for _ in range(5):
+            await asyncio.sleep(0.05)  # each wake is a replay
+        return "parent done"
+
+    door = Door()
+
+    @step
+    async def follow() -> None:
+        await door.passed()
+
+    async with open_app() as app:
+        run = await app.start(impatient(), id="p")
+        await door.reached()
+        child = await app.get("job")
+        assert isinstance(await failure(child), RunCancelled)
+        healthy.append(True)
+        await app.resume("job")
+        await cleaning.reached()
+        door.open()
+        assert await run.result() == "parent done"
+        cleaning.open()
+        assert await child.result() == "done"
+
+
+async def test_a_parent_that_is_resumed_does_not_end_the_child_again_that_it_once_gave_up(open_app: OpenApp) -> None:
+    door = Door()
+
+    @step
+    async def fails() -> str:
+        await door.passed()
+        if not healthy:
+            raise ConnectionError
+        return "up"
+
+    @workflow
+    async def impatient() -> str:
+        try:
+            async with asyncio.timeout(0.05):
+                await job.options(id="job")()
+        except TimeoutError:
+            pass
+        return await fails()
+
+    async with open_app() as app:
+        run = await app.start(impatient(), id="p")
+        await door.reached()
+        door.open()
+        assert isinstance(await failure(run), ConnectionError)
+        child = await app.get("job")
+        assert isinstance(await failure(child), RunCancelled)
+        healthy.append(True)
+        await app.resume("job")
+        await cleaning.reached()
+        assert await (await app.resume("p")).result() == "up"
+        cleaning.open()
+        assert await child.result() == "done"
+
+
+async def test_a_parent_that_gives_a_resumed_child_up_anew_ends_it_anew(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(parent(), id="p")
+        await reaches(run, "waiting")
+        (info,) = await app.runs(workflow="resting")
+        child = await app.get(info.id)
+        for _ in range(3):
+            await run.cancel()
+            assert isinstance(await failure(run), RunCancelled)
+            assert isinstance(await failure(child), RunCancelled)
+            await app.resume(info.id)
+            await app.resume("p")
+            await reaches(run, "waiting")
+
+
+async def test_giving_one_call_up_does_not_end_the_child_of_a_later_one(open_app: OpenApp) -> None:
+    @workflow
+    async def twice() -> str:
+        first = asyncio.create_task(job.options(id="job")())
+        await asyncio.sleep(0)
+        first.cancel()  # it was never started
+        await asyncio.wait([first])
+        second = asyncio.create_task(job.options(id="job")())
+        for _ in range(3):
+            await asyncio.sleep(0.05)  # each wake is a replay
+        return await second
+
+    healthy.append(True)
+    cleaning.open()
+    async with open_app() as app:
+        assert await (await app.start(twice(), id="p")).result() == "done"

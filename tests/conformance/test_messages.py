@@ -6,7 +6,7 @@ import pytest
 
 from outlast.core.records import InboxRow, Kind
 from outlast.core.transitions import Status
-from outlast.stores.verbs import Cancel, Done, Kept, Refused, Send
+from outlast.stores.verbs import Cancel, Done, Kept, Refused, Resume, Send
 from tests.conformance.world import World, finish, message, park, record, release, stick, take_over, write
 
 
@@ -208,6 +208,31 @@ def test_a_cancellation_wakes_a_parked_run(world: World) -> None:
     run = world.put_in(Status.WAITING)
     assert world.do(Cancel(id="run")) == Done((run.pk,))
     assert world.get(run.pk).due == world.clock.wall()
+
+
+def test_a_parent_that_asks_again_after_a_resume_is_not_heard_again(world: World) -> None:
+    for how in (Status.CANCELLED, Status.FAILED):
+        run = world.running(how.value)
+        assert world.do(Cancel(id=run.id, message_id="a")) == Done((run.pk,))
+        assert world.do(finish(run, how)) == Done()
+        assert world.do(Cancel(id=run.id, message_id="late")) == Done()
+        world.do(Resume(id=run.id, status=how, last_seq=0))
+        for known in ("a", "late"):
+            assert world.do(Cancel(id=run.id, message_id=known)) == Done((run.pk,))
+        assert world.inbox(run.pk) == []
+        world.do(Cancel(id=run.id, message_id="b"))
+        assert len(world.inbox(run.pk)) == 1
+
+
+def test_a_stuck_run_that_its_parent_gave_up_is_not_ended_again_after_a_resume(world: World) -> None:
+    run = world.running("run")
+    world.do(stick(run))
+    for _ in range(2):
+        world.do(Cancel(id="run", message_id="a"))
+    assert world.get(run.pk).status is Status.CANCELLED
+    world.do(Resume(id="run", status=Status.CANCELLED, last_seq=0))
+    world.do(Cancel(id="run", message_id="a"))
+    assert world.get(run.pk).status is Status.PENDING
 
 
 def test_nobody_is_not_cancelled(world: World) -> None:

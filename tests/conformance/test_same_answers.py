@@ -306,9 +306,10 @@ class SameAnswers(RuleBasedStateMachine):
     def send(self, id: str, kind: Kind, message: str, value: bytes | None) -> None:
         self.batch.append(Send(id=id, kind=kind, key="k", message_id=message, value=value))
 
-    @rule(id=names, by=st.sampled_from(["", "ann"]), parent=st.none() | pks)
-    def cancel(self, id: str, by: str, parent: int | None) -> None:
-        self.batch.append(Cancel(id=id, by=by, parent=None if parent is None else self._run(parent).pk))
+    @rule(id=names, by=st.sampled_from(["", "ann"]), parent=st.none() | pks, message=st.sampled_from(["", "a", "b"]))
+    def cancel(self, id: str, by: str, parent: int | None, message: str) -> None:
+        asker = None if parent is None else self._run(parent).pk
+        self.batch.append(Cancel(id=id, by=by, parent=asker, message_id=message))
 
     @rule(pk=pks, key=keys, worker=workers)
     def get_in_doubt(self, pk: int, key: str, worker: int) -> None:

@@ -392,4 +392,5 @@ class Engine:
     def _withdraw(self, pending: Pending) -> None:
         if not pending.withdrawn:
             pending.withdrawn = True
+            pending.given_up = f"{pending.key} {self.loop.seq} {self.loop.now!r}"
             self.withdrawn.append(pending)

@@ -81,6 +81,7 @@ class Pending:
         "encoded",
         "engine",
         "future",
+        "given_up",
         "intent",
         "is_child",
         "key",
@@ -107,6 +108,7 @@ class Pending:
         self.begun = False  # its child run is started, and that is recorded
         self.queued = False  # for `take_starts`
         self.withdrawn = False  # nobody waits for it any more
+        self.given_up = ""  # then: in the turn of which event, which is the same in every replay
 
     @property
     def done(self) -> bool:

@@ -82,7 +82,14 @@ def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> Non
 
 
 def cancel_child(execution: Execution, pending: Pending) -> None:
-    """The parent no longer waits for this child: ask it to end, if the run of that id is its child at all."""
-    row = execution.row
-    verb = Cancel(id=execution.engine.child_id(pending.call), by=f"run {row.id}", parent=row.pk)
+    """The parent no longer waits for this child: ask it to end, if the run of that id is its child at all.
+
+    Each replay asks again, since a crash may have kept the first time from the store; the child hears it once, so that
+    it can be resumed.
+    """
+    if not pending.begun:
+        return
+    row, id = execution.row, execution.engine.child_id(pending.call)
+    asked = derive(row.incarnation, "given up", pending.given_up)
+    verb = Cancel(id=id, by=f"run {row.id}", parent=row.pk, message_id=asked)
     execution.after_commit(execution.worker.writer.submit, verb, lambda _: execution.worker.claims.look())

@@ -257,11 +257,14 @@ class Cancel(Verb, frozen=True, kw_only=True):
     `cancelled` at once (telling its parent); any other gets an inbox row of kind CANCEL
     (one however often it is asked; its value is `by`). A run that has ended refuses, unless it
     is `cancelled` already: then that is Done. With `parent`, a run that is not its child refuses.
+    `message_id` makes a parent's request that is sent again one request, also after the run has ended and was resumed:
+    the second time, and where the run has ended, nothing is left to do and the answer is Done.
     """
 
     id: str
     by: str = ""
     parent: int | None = None
+    message_id: str = ""
 
 
 class Resolve(Verb, frozen=True, kw_only=True):

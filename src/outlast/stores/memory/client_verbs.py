@@ -107,10 +107,15 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
     row = entry.row
     if verb.parent not in (None, row.parent):
         return Refused(f"run {verb.id!r} is no child of run {verb.parent}", copy.copy(row))
+    again = verb.message_id in entry.given_up
+    if verb.message_id:
+        entry.given_up.add(verb.message_id)
     if row.status is Status.CANCELLED:
         return Done(t.woken_parents(entry))
     if row.status in ENDED:
-        return Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
+        return Done() if verb.message_id else Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
+    if again:
+        return Done(_woken(entry))
     unbegun = row.status is Status.PENDING and row.started is None and not row.forks
     if row.status is Status.STUCK or unbegun:
         assert after(row.status, Event.CANCEL) is Status.CANCELLED

@@ -26,6 +26,7 @@ class Entry:
     records: dict[int, Record] = field(default_factory=dict)
     inbox: dict[int, InboxRow] = field(default_factory=dict)
     taken: set[tuple[Kind, str]] = field(default_factory=set)  # messages delivered in this life
+    given_up: set[str] = field(default_factory=set)  # how its parent gave it up, in any life
     waiters: set[tuple[int, str]] = field(default_factory=set)  # (run, key) to tell besides the parent
 
     @property

@@ -196,7 +196,7 @@ class Batch:
             (status, self.now, detail, pk),
         )
         self.db.execute("DELETE FROM inbox WHERE run = ?", (pk,))
-        self.db.execute("DELETE FROM taken WHERE run = ?", (pk,))
+        self.db.execute("DELETE FROM taken WHERE run = ? AND kind <> 'given_up'", (pk,))
         self.forget_run(pk)
 
     # -- inboxes -----------------------------------------------------------------

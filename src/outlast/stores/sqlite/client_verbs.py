@@ -110,10 +110,17 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
         return Refused(f"there is no run {verb.id!r}")
     if verb.parent not in (None, run.parent):
         return Refused(f"run {verb.id!r} is no child of run {verb.parent}", run)
+    again = bool(verb.message_id) and not b.rows(
+        "INSERT OR IGNORE INTO taken (run, kind, message_id) VALUES (?, 'given_up', ?) RETURNING 1",
+        run.pk,
+        verb.message_id,
+    )
     if run.status is Status.CANCELLED:
         return Done(b.woken_parents(run))
     if run.status in ENDED:
-        return Refused(f"run {verb.id!r} has {run.status}", run)
+        return Done() if verb.message_id else Refused(f"run {verb.id!r} has {run.status}", run)
+    if again:
+        return Done(_woken(run.pk, run.status))
     unbegun = run.status is Status.PENDING and run.started is None and not run.forks
     if run.status is Status.STUCK or unbegun:
         assert after(run.status, Event.CANCEL) is Status.CANCELLED

@@ -14,7 +14,8 @@ runs, each with a lease.
   writes the whole row anew and arguments may be long.
 - `records`: clustered by (run, seq), so that replay reads one stretch of the file.
 - `taken`: ids of messages and cancellations that were delivered in this life of a
-  run, so that one sent again is not delivered twice. Cleared when the run ends.
+  run, so that one sent again is not delivered twice. Cleared when the run ends, save
+  of kind `given_up`: by these its parent no longer waited for it, which is asked once.
 - `waiters`: runs, besides the parent, that started the same child.
 - `workers`: `taken_by` and `answer` are those of the verb that ended the worker. `serves` is a JSON array
   of the names that its runs may have.

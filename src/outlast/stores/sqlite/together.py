@@ -84,7 +84,7 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
         b.db.execute(END.format(_values(7, len(ends))), [value for row in ends for value in row])
         marks, some = _marks(len(few)), [verb.run for verb in few]
         b.db.execute(f"DELETE FROM inbox WHERE run IN ({marks})", some)
-        b.db.execute(f"DELETE FROM taken WHERE run IN ({marks})", some)
+        b.db.execute(f"DELETE FROM taken WHERE run IN ({marks}) AND kind <> 'given_up'", some)
     for run in runs:
         b.forget_run(run)
     return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]
