@@ -137,3 +137,39 @@ def test_code_that_raises_under_a_run_is_named_in_its_divergence(command: Outlas
         assert says in told
         assert "code:    raised TypeError" in told
         assert "Bring the old code back" not in told  # the advice says it, once
+
+
+PAYING = """\
+import outlast
+
+
+@outlast.step(effect="once")
+async def pay():
+    raise TimeoutError("slow")
+
+
+@outlast.workflow
+async def paying():
+    await pay()
+"""
+
+
+def test_show_keeps_what_was_decided_before(command: Outlast) -> None:
+    command.write("shop.py", PAYING)
+    start(command, "paying")
+    assert command.here("resolve", "paying", "pay", "--fail", "--by", "ann").exit_code == 0
+    with command.process("worker", "shop.py") as worker:
+        worker.wait_for("run paying (paying) failed: InDoubt")
+        assert command.here("resume", "paying").exit_code == 0
+        worker.wait_for("in doubt (it was decided to fail by ann, and then its run was resumed)")
+    shown = command.here("show", "paying").stdout
+    assert "(in doubt: it ended with TimeoutError: slow)  (decided: fail by ann)  (in doubt: it was decided to" in shown
+
+
+def test_a_run_cancelled_in_doubt_waits_for_nothing(command: Outlast) -> None:
+    command.write("shop.py", PAYING)
+    start(command, "paying")
+    assert command.here("cancel", "paying").exit_code == 0
+    shown = command.here("show", "paying").stdout
+    assert "waits for" not in shown
+    assert "ended as  cancelled" in shown

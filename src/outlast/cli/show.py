@@ -21,7 +21,7 @@ from outlast.cli.tree import LEGEND, Entry, branches_of, draw
 from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.errors import RunNotFound
 from outlast.core.records import Kind, Record, RunRow
-from outlast.core.transitions import Status
+from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
 from outlast.runtime.run import RunInfo, StepInfo, info_of, steps_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
@@ -170,7 +170,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     if run.status is Status.STUCK:
         yield "stuck", visible_lines(why_stuck(run))
     elif run.detail:
-        yield "waits for", visible_lines(run.detail)
+        yield "ended as" if run.status in ENDED else "waits for", visible_lines(run.detail)
     if run.due is not None and run.status in (Status.PENDING, Status.WAITING):
         yield "due", f"{clock_time(run.due)} ({ago(run.due, now)})"
     for row in seen.loaded.inbox:

@@ -108,9 +108,15 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
         line.append(f"  {error}", style="red" if step.state == "failed" else "yellow")
     elif entry.value:
         line.append(f"  {shortened(entry.value, length)}")
-    if step.note:
-        line.append(f"  ({shortened(step.note, length)})", style="dim")
+    notes = [*step.history, *([step.note] if step.note and not _is_history(step) else [])]
+    for note in notes:
+        line.append(f"  ({shortened(note, length)})", style="dim")
     return line
+
+
+def _is_history(step: StepInfo) -> bool:
+    """Whether the note of a step says once more what its history has."""
+    return bool(step.history) and (step.note.startswith("decided:") or step.state in ("resolved", "in_doubt"))
 
 
 def _facts(entry: Entry, now: float) -> Iterator[str]:

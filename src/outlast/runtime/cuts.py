@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.core.certainty import may_have_happened
-from outlast.core.errors import NotResumable
+from outlast.core.errors import DecodingError, EncodingError, InDoubt, NotResumable
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
+from outlast.core.telling import error_line, name_and_text
 from outlast.core.transitions import Status
 from outlast.runtime.aftermath import aftermath, is_effect, unheard_failures
+from outlast.stores.rules import keepable
+
+if TYPE_CHECKING:
+    from outlast.codec import Codec
 
 NO_PLACES = frozenset({Kind.CANCEL, Kind.PATCH})  # what no fork can begin at
 MOST_LISTED = 8
@@ -62,13 +70,42 @@ def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record]) -> tuple
     unheard = unheard_failures(cause, records)
     dropped = {r.seq for r in (cause, *after.came, *unheard)}
     before = [r for r in records if r.key == cause.key and r.seq < cause.seq]
-    if cause.effect == Effect.ONCE.value and may_have_happened(cause):
-        dropped |= {r.seq for r in before if r.kind is Kind.RESOLUTION}  # in doubt again: a person decides anew
-    else:
+    if _open_again(cause, records) is None:
         dropped |= {r.seq for r in before}  # it gets all its attempts anew
     again = {r.key for r in unheard}
     dropped |= {r.seq for r in records if r.key in again and r.kind is Kind.ATTEMPT}
     return tuple(sorted(dropped))
+
+
+def _open_again(cause: Record, records: Sequence[Record]) -> Record | None:
+    """Return the intent that is open again without this outcome: that of a `once` step that may have happened."""
+    if cause.effect != Effect.ONCE.value or not may_have_happened(cause):
+        return None
+    before = (r for r in reversed(records) if r.key == cause.key and r.seq < cause.seq)
+    return next((r for r in before if r.kind is Kind.INTENT), None)
+
+
+def in_doubt_again(cause: Record, records: Sequence[Record], codec: Codec) -> Record | None:
+    """Return what takes the place of a dropped outcome: its intent once more, which says why nothing is certain.
+
+    A person decides anew; what was decided before stays in the journal, before that intent.
+    """
+    intent = _open_again(cause, records)
+    if intent is None:
+        return None
+    error = codec.decode_error(cause.value or b"")
+    decided = [
+        r for r in records if r.key == cause.key and intent.seq < r.seq < cause.seq and r.kind is Kind.RESOLUTION
+    ]
+    if isinstance(error, InDoubt) and decided:
+        by = f" by {decided[-1].worker}" if decided[-1].worker else ""
+        why = f"it was decided to fail{by}, and then its run was resumed"
+    elif isinstance(error, EncodingError | DecodingError):
+        why = f"its result could not be stored: {name_and_text(error)[1]}"
+    else:
+        why = f"it ended with {error_line(error)}"
+    begun = intent.started or intent.at
+    return replace(intent, seq=cause.seq, at=cause.at, started=begun, note=keepable(why))
 
 
 def children_first(

@@ -28,6 +28,7 @@ from outlast.core.identity import derive, here
 from outlast.core.pending import Pending
 from outlast.core.records import Kind, Record, WorkerState
 from outlast.core.settings import DidNotHappen, Happened, Unknown
+from outlast.core.telling import error_line
 from outlast.core.transitions import Reason
 from outlast.runtime.attempts import runs_in_a_thread
 from outlast.stores.rules import keepable
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
     from outlast.runtime.steps import Steps
 
+NOT_RECORDED = "its worker ended before its outcome was recorded"
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_TRIES = 5
 LOOK_AGAIN_S = 0.5
@@ -60,6 +62,7 @@ class Doubt:
         self.execution = execution
         self.pending = pending
         self.intent: Record = pending.intent
+        self._begun = self.intent.started or self.intent.at
         self.recovered = recovered  # found in the journal, after a takeover or a rest
         self.asking = False
         self.restless = False  # waits for what a rest would forget
@@ -77,11 +80,7 @@ class Doubt:
         elif self._name in worker.code_ended:  # here, before the run took a rest
             error = worker.code_ended[self._name][1]
         self._error = error
-        why = (
-            "its worker ended before its outcome was recorded"
-            if error is None
-            else f"it ended with {type(error).__name__}: {error}"
-        )
+        why = self.intent.note or NOT_RECORDED if error is None else f"it ended with {error_line(error)}"
         if pending.resolution is None:
             worker.notices(
                 "step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why
@@ -123,7 +122,7 @@ class Doubt:
                 raise
             except BaseException as error:  # noqa: BLE001 - a confirm may fail in any way; then it has not answered
                 self._tries += 1
-                self._why = f"{self._why}; its confirm failed with {type(error).__name__}: {error}"
+                self._why = f"{self._why}; its confirm failed with {error_line(error)}"
                 if self._tries < CONFIRM_TRIES:
                     self._again(now + LOOK_AGAIN_S * 2**self._tries, "confirm to answer", restless=True)
                     return
@@ -229,6 +228,8 @@ class Doubt:
     def _ask_a_person(self) -> None:
         execution, pending, intent = self.execution, self.pending, self.intent
         run = execution.row.id
+        if self._why not in (NOT_RECORDED, intent.note):  # whoever has the run next shall know it, too
+            self._write_intent_again()
         execution.stick(
             Reason.IN_DOUBT,
             f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}). Find out "
@@ -245,9 +246,9 @@ class Doubt:
         if vain < max(MAX_VAIN_ATTEMPTS, retry.attempts):
             key = execution.row.incarnation + pending.key
             delay = 0.0 if self._error is None else retry.next_delay(intent.attempt, key)
-            self.steps.failed(pending, intent.attempt, intent.at, self._error, delay, CONFIRMED)
+            self.steps.failed(pending, intent.attempt, self._begun, self._error, delay, CONFIRMED)
         elif self._error is not None:
-            self.steps.outcome(pending, intent.attempt, intent.at, b"", None, self._error, note=CONFIRMED)
+            self.steps.outcome(pending, intent.attempt, self._begun, b"", None, self._error, note=CONFIRMED)
         else:
             why = f"step {pending.key}: {vain} attempts ended with the death of their worker, and none happened"
             execution.stick(Reason.CRASH_LOOP, why)
@@ -274,16 +275,19 @@ class Doubt:
                 f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a "
                 "person decided that it failed"
             )
-            self.steps.outcome(pending, self.intent.attempt, self.intent.at, b"", None, error, note="decided: fail")
+            self.steps.outcome(pending, self.intent.attempt, self._begun, b"", None, error, note="decided: fail")
         else:
-            self.steps.failed(pending, self.intent.attempt, self.intent.at, None, 0.0, "decided: did not happen")
+            self.steps.failed(pending, self.intent.attempt, self._begun, None, 0.0, "decided: did not happen")
 
     def _decide_again(self, why: str) -> None:
         """Take a decision back that cannot be carried out: the intent is written once more, for another to follow."""
-        execution, pending, intent = self.execution, self.pending, self.intent
         self._why = why
-        pending.resolution = None
-        pending.intent = execution.engine.note(
+        self.pending.resolution = None
+        self._ask_a_person()
+
+    def _write_intent_again(self) -> None:
+        execution, intent = self.execution, self.intent
+        self.pending.intent = execution.engine.note(
             Kind.INTENT,
             execution.worker.now(),
             key=intent.key,
@@ -294,10 +298,10 @@ class Doubt:
             due=intent.due,
             cause=intent.cause,
             worker=intent.worker,
-            note=keepable(why),
+            started=self._begun,
+            note=keepable(self._why),
         )
         execution.flush()
-        self._ask_a_person()
 
     def _stored(self, value: Any) -> tuple[bytes, Any]:
         """Return what somebody says that the step returned, as it is stored and as it comes back.
@@ -312,4 +316,4 @@ class Doubt:
     def _happened(self, data: bytes, live: Any, note: str) -> None:
         """Record the outcome of an effect that took place."""
         self.steps.doubts.pop(self.pending.key, None)
-        self.steps.outcome(self.pending, self.intent.attempt, self.intent.at, data, live, None, note=note)
+        self.steps.outcome(self.pending, self.intent.attempt, self._begun, data, live, None, note=note)

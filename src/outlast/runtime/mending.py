@@ -20,7 +20,7 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import ENDED, Reason, Status
 from outlast.runtime.aftermath import cause_of_end
-from outlast.runtime.cuts import children_first, plan_fork, shown, stretches, what_to_drop
+from outlast.runtime.cuts import children_first, in_doubt_again, plan_fork, shown, stretches, what_to_drop
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rules import keepable
@@ -71,9 +71,11 @@ async def resume(app: App, id: str) -> Run[Any]:
         if run.status not in (Status.FAILED, Status.CANCELLED, Status.STUCK):
             raise NotResumable(f"run {id} is {run.status.value}; only failed, cancelled and stuck runs can be resumed")
         drop: tuple[int, ...] = ()
+        again: Record | None = None
         cause = None if run.status is Status.STUCK else cause_of_end(run, loaded.records)
         if cause is not None:
             drop = what_to_drop(run, cause, loaded.records)
+            again = in_doubt_again(cause, loaded.records, app.codec)
         elif run.culprit:
             raise NotResumable(
                 f"run {id} failed by the error of {run.culprit}, and its journal has no such outcome to forget, so it "
@@ -82,7 +84,7 @@ async def resume(app: App, id: str) -> Run[Any]:
         if run.status is not Status.STUCK:
             await _check_children(app, loaded, cause, drop)
         last = loaded.records[-1].seq if loaded.records else 0
-        answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop))
+        answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop, again=again))
         if isinstance(answer, Done):
             app._wake(answer)
             run.status = Status.PENDING

@@ -36,6 +36,7 @@ class StepInfo:
     - `args`: the arguments as JSON, or `#` and a digest when they are long.
     - `note`: how a doubt was settled, that a failed `once` step `did not happen`, or what `outlast.annotate` added, as
       JSON.
+    - `history`: why it was in doubt and what was decided, and by whom, oldest first; of an attempt that was in doubt.
     - `worker`: who executed it. `seq`: the number of its last record, for paging.
     """
 
@@ -55,6 +56,7 @@ class StepInfo:
     note: str = ""
     due: float | None = None
     where: str = ""
+    history: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +295,21 @@ def _fold(key: str, group: list[Record], app: App) -> StepInfo:
         value=value,
         error=error,
         where=where,
+        history=_history(group),
         args=(last.args or group[0].args or b"").decode("utf-8", "replace"),
         note=last.note,
         due=last.due,
     )
+
+
+def _history(group: list[Record]) -> tuple[str, ...]:
+    told = []
+    for record in group:
+        if record.kind is Kind.INTENT and record.note:
+            told.append(f"in doubt: {record.note}")
+        elif record.kind is Kind.RESOLUTION:
+            told.append(f"decided: {record.note.replace('_', ' ')}" + (f" by {record.worker}" if record.worker else ""))
+    return tuple(told)
 
 
 def _shown(data: bytes | None, app: App) -> Any:

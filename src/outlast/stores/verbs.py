@@ -289,7 +289,8 @@ class Resolve(Verb, frozen=True, kw_only=True):
 class Resume(Verb, frozen=True, kw_only=True):
     """Take an ended or stuck run up again. -> Done | Refused
 
-    Deletes the records with a seq in `drop`, clears the end, makes the run
+    Deletes the records with a seq in `drop`, puts `again` (the intent of an attempt that is in doubt once more, with
+    the reason as its note) in the place of one of them, clears the end, makes the run
     `pending` and due now, crashes 0. Legal only while the run has this `status` and its
     last record is `last_seq` (so that nothing happened between look and leap). The
     remaining records keep their seq: gaps are allowed after a resume.
@@ -299,6 +300,7 @@ class Resume(Verb, frozen=True, kw_only=True):
     status: Status
     last_seq: int
     drop: tuple[int, ...] = ()
+    again: Record | None = None
 
 
 class ForkRun(Verb, frozen=True, kw_only=True):

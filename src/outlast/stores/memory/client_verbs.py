@@ -190,6 +190,8 @@ def resume(t: Tables, verb: Resume) -> Answer:
         )
     for seq in verb.drop:
         entry.records.pop(seq, None)
+    if verb.again is not None:
+        entry.records[verb.again.seq] = verb.again
     _pending(t, entry, Event.RESUME)
     row.ended = row.result = row.error = None
     row.culprit = ""

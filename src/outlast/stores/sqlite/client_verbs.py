@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import astuple
 
 from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.rules import CANCEL_ID, Hold
 from outlast.stores.sqlite.batch import LIVE, Batch
+from outlast.stores.sqlite.journal import INSERT
 from outlast.stores.sqlite.owned_runs import take
 from outlast.stores.sqlite.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
 from outlast.stores.verbs import (
@@ -210,6 +212,8 @@ def resume(b: Batch, verb: Resume) -> Answer:
             f"run {verb.id!r} is {run.status} at record {last_seq}, not {verb.status} at {verb.last_seq}", run
         )
     b.db.executemany("DELETE FROM records WHERE run = ? AND seq = ?", [(run.pk, seq) for seq in verb.drop])
+    if verb.again is not None:
+        b.db.execute(INSERT, (run.pk, *astuple(verb.again)))
     _pending(b, run, Event.RESUME)
     b.db.execute("UPDATE runs SET resumed = ? WHERE pk = ?", (this, run.pk))
     return Done((run.pk,))
