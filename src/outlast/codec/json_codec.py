@@ -12,7 +12,7 @@ from outlast.codec.exceptions import tag_exception
 from outlast.codec.refusal import Refused
 from outlast.codec.tagging import Walk, from_json, tag, to_json, too_deep, untag
 from outlast.core.errors import DecodingError, EncodingError, PayloadTooLarge, StepError
-from outlast.core.telling import text_of_error
+from outlast.core.telling import error_line, text_of_error
 
 _REGISTERED: Final = (containers, exceptions, instances, pydantic_models, scalars)  # importing them registers tags
 _MIB: Final = 2**20
@@ -70,7 +70,7 @@ class JsonCodec:
             if error.too_large:
                 raise PayloadTooLarge(f"{error.message()} of {self._max_bytes} bytes") from None
             raise EncodingError(error.message()) from error.__cause__
-        raise EncodingError(f"$: cannot be stored: {type(error).__name__}: {error}") from error
+        raise EncodingError(f"$: cannot be stored: {error_line(error)}") from error
 
     def decode(self, data: bytes, type: object = Any) -> Any:
         """Return the value in `data`; raises `DecodingError`. `type` is where else to look for classes."""
@@ -85,7 +85,7 @@ class JsonCodec:
         except msgspec.DecodeError as error:
             raise DecodingError(f"the stored value is not JSON: {error}") from error
         except Exception as error:
-            raise DecodingError(f"the stored value is damaged: {error.__class__.__name__}: {error}") from error
+            raise DecodingError(f"the stored value is damaged: {error_line(error)}") from error
 
     def encode_error(self, error: BaseException) -> bytes:
         """Return `error` as JSON. Parts that cannot be stored become their text; never raises."""

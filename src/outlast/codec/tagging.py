@@ -19,6 +19,7 @@ import msgspec
 from outlast.codec.classes import Kind, kind_of, per_class
 from outlast.codec.refusal import Refused, attribute, short, text_of, type_name, unsupported
 from outlast.core.errors import DecodingError
+from outlast.core.telling import error_line
 
 MAX_DEPTH: Final = 300  # levels of JSON; decoding needs up to two frames a level and CPython allows 1000 in all
 INT_MIN: Final = -(2**63)
@@ -131,7 +132,7 @@ def tag_by_class(value: object, walk: Walk, depth: int) -> object:
     except (RecursionError, UnicodeEncodeError, MemoryError):  # the codec answers these itself
         raise
     except Exception as error:  # changed by another thread, half built, or hostile: the path is kept all the same
-        raise Refused(f"type {type_name(cls)} cannot be stored: {type(error).__name__}: {error}") from error
+        raise Refused(f"type {type_name(cls)} cannot be stored: {error_line(error)}") from error
 
 
 @per_class

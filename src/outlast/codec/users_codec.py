@@ -8,6 +8,7 @@ from typing import Any, Final
 from outlast.codec.json_codec import JsonCodec
 from outlast.codec.protocol import Codec
 from outlast.core.errors import DecodingError, EncodingError, StepError
+from outlast.core.telling import error_line, text_of_error
 
 _log: Final = logging.getLogger("outlast.codec")
 _UNWRITABLE: Final = b""  # in place of an error that could not be encoded in any form
@@ -37,7 +38,7 @@ class UsersCodec:
         except EncodingError:
             raise
         except Exception as error:
-            raise EncodingError(f"$: the codec's encode failed: {type(error).__name__}: {error}") from error
+            raise EncodingError(f"$: the codec's encode failed: {error_line(error)}") from error
 
     def comparable(self, value: object, encoded: bytes) -> bytes:
         """Return bytes to compare arguments by; raises `EncodingError`, whatever happens."""
@@ -46,7 +47,7 @@ class UsersCodec:
         except EncodingError:
             raise
         except Exception as error:
-            raise EncodingError(f"$: the codec's comparable failed: {type(error).__name__}: {error}") from error
+            raise EncodingError(f"$: the codec's comparable failed: {error_line(error)}") from error
 
     def decode(self, data: bytes, type: object = Any) -> Any:
         """Return the value in `data`; raises `DecodingError`, whatever happens."""
@@ -55,7 +56,7 @@ class UsersCodec:
         except DecodingError:
             raise
         except Exception as error:
-            raise DecodingError(f"the codec's decode failed: {error.__class__.__name__}: {error}") from error
+            raise DecodingError(f"the codec's decode failed: {error_line(error)}") from error
 
     def encode_error(self, error: BaseException) -> bytes:
         """Return `error` as bytes, or else a `StepError` with its type and text; never raises."""
@@ -90,8 +91,5 @@ def _bytes(data: object, what: str) -> bytes:
 
 def _stand_in(error: BaseException) -> StepError:
     kind = f"{type(error).__module__}:{type(error).__qualname__}"
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  # the user's exception
-        text = ""
+    text = text_of_error(error)
     return StepError(f"{kind}: {text}", type_name=kind, text=text)

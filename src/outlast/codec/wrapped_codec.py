@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from outlast.codec.protocol import Codec
 from outlast.core.errors import DecodingError, EncodingError, StepError
+from outlast.core.telling import error_line, text_of_error
 
 _log: Final = logging.getLogger("outlast.codec")
 _UNWRITABLE: Final = b""  # in place of an error that could not be wrapped: it unwraps to nothing readable
@@ -37,7 +38,7 @@ class WrappedCodec:
         try:
             return self._wrap(data)
         except Exception as error:
-            raise EncodingError(f"$: the codec's wrap failed: {type(error).__name__}: {error}") from error
+            raise EncodingError(f"$: the codec's wrap failed: {error_line(error)}") from error
 
     def comparable(self, value: object, encoded: bytes) -> bytes:
         """Return `#` and a digest of the inner bytes of `value`; raises `EncodingError`."""
@@ -50,7 +51,9 @@ class WrappedCodec:
             plain = self._unwrap(data)
         except Exception as error:
             what = error.__class__.__name__
-            raise DecodingError(f"the codec's unwrap failed: {what}: {error}. Is it the right key?") from error
+            raise DecodingError(
+                f"the codec's unwrap failed: {what}: {text_of_error(error)}. Is it the right key?"
+            ) from error
         return self.inner.decode(plain, type)
 
     def encode_error(self, error: BaseException) -> bytes:

@@ -11,6 +11,7 @@ from outlast.core.closing import aclose, suspended
 from outlast.core.errors import StepError
 from outlast.core.frames import keep_where, where_of
 from outlast.core.identity import Branch
+from outlast.core.telling import text_of_error
 from outlast.core.transitions import Status
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def failed(engine: Engine, error: BaseException) -> Outcome:
         text = f"{which} raised CancelledError though nobody cancelled its run"
         return Outcome(Status.FAILED, error=StepError(text, type_name="asyncio.exceptions:CancelledError", text=""))
     if isinstance(error, (SystemExit, KeyboardInterrupt)):
-        where, name, code = where_of(error), type(error).__name__, str(error)
+        where, name, code = where_of(error), type(error).__name__, text_of_error(error)
         text = f"{which} asked the process to exit ({name}{f': {code}' if code else ''})"
         error = StepError(text, type_name=f"builtins:{name}", text=code)
         keep_where(error, where)

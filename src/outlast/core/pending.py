@@ -11,6 +11,7 @@ from outlast.core.definitions import Call
 from outlast.core.errors import StepError
 from outlast.core.frames import keep_where, where_of
 from outlast.core.records import Record
+from outlast.core.telling import text_of_error
 
 if TYPE_CHECKING:
     from outlast.core.engine import Engine
@@ -63,7 +64,8 @@ def carried(error: BaseException) -> Exception:
         return error
     kind = type(error)
     name = f"{kind.__module__}:{kind.__qualname__}"
-    told = StepError(f"{name}: {error}", type_name=name, text=str(error))
+    text = text_of_error(error)
+    told = StepError(f"{name}: {text}", type_name=name, text=text)
     keep_where(told, where_of(error))
     return told
 

@@ -17,6 +17,7 @@ from outlast.core.errors import StepError, StepTimeout, Suspended
 from outlast.core.frames import keep_where, where_of
 from outlast.core.identity import here
 from outlast.core.pending import Pending
+from outlast.core.telling import text_of_error
 
 if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
@@ -226,8 +227,9 @@ class Attempt:
     def _said(self, error: BaseException, what: str) -> StepError:
         self.no_answer = True
         kind = f"{type(error).__module__}:{type(error).__qualname__}"
-        said = f" ({type(error).__name__}: {error})" if str(error) else ""
-        told = StepError(f"{self._name()} {what}{said}", type_name=kind, text=str(error))
+        text = text_of_error(error)
+        said = f" ({type(error).__name__}: {text})" if text else ""
+        told = StepError(f"{self._name()} {what}{said}", type_name=kind, text=text)
         keep_where(told, where_of(error))
         return told
 

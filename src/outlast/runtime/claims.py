@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from outlast.codec.refusal import text_of
 from outlast.core.errors import OutlastError, StoreError
 from outlast.core.records import RunRow
+from outlast.core.telling import error_line
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.execution import Execution
@@ -200,7 +200,7 @@ class Claims:
             return
         except Exception as error:  # noqa: BLE001 - a codec's: whatever it is, the run is named and a person sees it
             log.exception("run %s cannot be executed", row.id)
-            self.cannot_run(row, f"an unexpected error: {type(error).__name__}: {text_of(error)}")
+            self.cannot_run(row, f"an unexpected error: {error_line(error)}")
             return
         if loaded is None:
             execution.replayed = -1  # no execution of it came before this one

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.core.body import Outcome
 from outlast.core.errors import Diverged, EncodingError, OutlastError, RunCancelled, StoreError
 from outlast.core.records import InboxRow, Kind, Record, RunRow
+from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.engines import engine_of
 from outlast.runtime.notices import log, of_error
@@ -67,7 +68,7 @@ class Execution:
             act(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is named and a person sees it
             log.exception("run %s: an unexpected error", self.row.id)
-            self.worker.give_up(self, f"an unexpected error: {type(error).__name__}: {error}")
+            self.worker.give_up(self, f"an unexpected error: {error_line(error)}")
 
     @property
     def leaving(self) -> bool:

@@ -42,6 +42,7 @@ from outlast.core.errors import WrongUse
 from outlast.core.frames import traceback_of, where_of
 from outlast.core.functions import is_async
 from outlast.core.telling import error_line
+from outlast.stores.rules import keepable
 
 log = logging.getLogger("outlast")
 
@@ -80,7 +81,7 @@ class Notice:
 
     def __str__(self) -> str:
         said = ((key, value) for key, value in self.data.items() if key != "traceback")
-        return self.name + "".join(f" {key}={value}" for key, value in said)
+        return keepable(self.name + "".join(f" {key}={value}" for key, value in said))
 
 
 Listener = Callable[[Notice], None]
@@ -123,7 +124,7 @@ def log_notice(notice: Notice) -> None:
     """Write a notice to the logger `outlast`, with its traceback where DEBUG is logged."""
     level, told = _level(notice.name, notice.data), notice.data.get("traceback")
     if told and log.isEnabledFor(logging.DEBUG):
-        log.log(level, "%s\n%s", notice, told)
+        log.log(level, "%s\n%s", notice, keepable(told))
     else:
         log.log(level, "%s", notice)
 
