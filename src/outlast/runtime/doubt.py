@@ -19,18 +19,20 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from outlast.codec.conversion import from_json
+from outlast.codec.refusal import text_of
 from outlast.core.asking import arguments_for_confirm
 from outlast.core.certainty import CONFIRMED
 from outlast.core.effects import InStep
 from outlast.core.errors import InDoubt, OutlastError, StoreError
-from outlast.core.functions import is_async
-from outlast.core.identity import derive, here
+from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import Kind, Record, WorkerState
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason
 from outlast.runtime.attempts import runs_in_a_thread
+from outlast.runtime.confirming import ask
+from outlast.runtime.notices import log
 from outlast.stores.rules import keepable
 
 if TYPE_CHECKING:
@@ -107,51 +109,60 @@ class Doubt:
         self._task = self.execution.worker.loop.create_task(self._ask(), name=f"confirm {self.pending.key}")
 
     async def _ask(self) -> None:
-        settings = self.pending.call.settings
+        """Ask over a net: this task cannot end without an outcome, unless the run is stopped."""
+        try:
+            await self._put_the_question()
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is, a person sees it
+            if self.execution.closed or (self._task is not None and self._task.cancelling()):
+                raise
+            log.exception("run %s: the doubt of step %s cannot be looked into", self.execution.row.id, self.pending.key)
+            self._why = f"{self._why}; it cannot be looked into: {error_line(error)}"
+            self.execution.calmly(self._settle, Unknown())
+
+    async def _put_the_question(self) -> None:
         verdict: Any = Unknown()
-        if settings.confirm is not None:
+        if self.pending.call.settings.confirm is not None:
             try:
                 believable, waits_for = await self._believable()
             except StoreError:
                 self._again(self.execution.worker.now() + LOOK_AGAIN_S, "the store to be back")
                 return
             now = self.execution.worker.now()
-            try:
-                verdict = await asyncio.wait_for(self._confirm(), CONFIRM_TIMEOUT_S)
-            except asyncio.CancelledError:
-                raise
-            except BaseException as error:  # noqa: BLE001 - a confirm may fail in any way; then it has not answered
+            verdict, failed = await self._confirm()
+            if failed:
                 self._tries += 1
-                self._why = f"{self._why}; its confirm failed with {error_line(error)}"
+                self._why = f"{self._why}; its confirm failed with {failed}"
                 if self._tries < CONFIRM_TRIES:
                     self._again(now + LOOK_AGAIN_S * 2**self._tries, "confirm to answer", restless=True)
                     return
-            if isinstance(verdict, DidNotHappen) and (believable is None or now < believable):
+                verdict = Unknown()
+            kind = type(verdict)  # not by isinstance(), which asks an object that is anybody's
+            if issubclass(kind, DidNotHappen) and (believable is None or now < believable):
                 if believable is None:
                     self._again(now + LOOK_AGAIN_S, waits_for, only_here=True)
                 else:
                     self._again(believable, waits_for)
                 return
-            if not isinstance(verdict, (Happened, DidNotHappen, Unknown)):
+            if not issubclass(kind, (Happened, DidNotHappen, Unknown)):
+                answer = text_of(verdict)
                 self._why = (
-                    f"{self._why}; its confirm answered {verdict!r}, not Happened(value), DidNotHappen() or Unknown()"
+                    f"{self._why}; its confirm answered {answer}, not Happened(value), DidNotHappen() or Unknown()"
                 )
                 verdict = Unknown()
         self.execution.calmly(self._settle, verdict)
 
-    async def _confirm(self) -> Any:
+    async def _confirm(self) -> tuple[Any, str]:
+        """Ask the step's `confirm` once; return its answer, or why there is none."""
         pending, row = self.pending, self.execution.row
         confirm = pending.call.settings.confirm
         assert confirm is not None
-        args, kwargs = arguments_for_confirm(pending.call.definition.fn, *pending.arguments())
-        key = self._token
-        here.set(
-            InStep(row.id, row.workflow, pending.key, pending.name, self.intent.attempt, row.incarnation, row.claim)
-        )
-        if is_async(confirm):
-            return await confirm(key, *args, **kwargs)
-        answer = await asyncio.to_thread(confirm, key, *args, **kwargs)
-        return await answer if asyncio.iscoroutine(answer) else answer
+        try:
+            args, kwargs = arguments_for_confirm(pending.call.definition.fn, *pending.arguments())
+        except OutlastError as error:
+            return None, error_line(error)
+        number = self.intent.attempt
+        place = InStep(row.id, row.workflow, pending.key, pending.name, number, row.incarnation, row.claim)
+        return await ask(confirm, place, args, kwargs, CONFIRM_TIMEOUT_S)
 
     async def _believable(self) -> tuple[float | None, str]:
         """Return from when on "did not happen" is believed (None: not known yet), and what is waited for."""
