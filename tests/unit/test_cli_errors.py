@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.stores.rules import crash_loop
 from tests.unit.outlast_command import Outlast
 
 SHOP = """\
@@ -173,3 +174,8 @@ def test_a_run_cancelled_in_doubt_waits_for_nothing(command: Outlast) -> None:
     shown = command.here("show", "paying").stdout
     assert "waits for" not in shown
     assert "ended as  cancelled" in shown
+
+
+def test_one_worker_that_died_is_one_worker() -> None:
+    assert crash_loop(1) == "1 worker died under this run without a new record of it"
+    assert crash_loop(3).startswith("3 workers in a row died under this run")

@@ -162,7 +162,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     code = (run.definition, run.version, f"Python {run.python}" if run.python else "")
     yield "code", visible("  ".join(part for part in code if part))
     if run.claim > 1 or run.crashes:
-        died = f", {counted(run.crashes, 'worker')} in a row died under it" if run.crashes else ""
+        died = f", {counted(run.crashes, 'worker')} died under it" if run.crashes else ""
         yield "claims", f"{run.claim}{died}"
     if seen.parent is not None:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"

@@ -189,7 +189,8 @@ def missing_record(last_seq: int, expected: int) -> str:
 
 def crash_loop(crashes: int) -> str:
     """Say why a run is stuck in a crash loop."""
-    return f"{crashes} workers in a row died under this run without a new record of it"
+    who = "1 worker" if crashes == 1 else f"{crashes} workers in a row"
+    return f"{who} died under this run without a new record of it"
 
 
 def prefix_end(prefix: str) -> str | None:
