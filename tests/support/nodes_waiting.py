@@ -180,6 +180,18 @@ async def shields_raced(p: Play, rng: Random, depth: int) -> int:
 
 
 @node
+async def gathers_raced(p: Play, rng: Random, depth: int) -> int:
+    gathers = [asyncio.gather(any_node(p, r, depth), fetch(i)) for i, r in enumerate(split(rng, 3))]
+    done, late = await asyncio.wait(gathers, timeout=rng.choice([0.4, 2]), return_when=asyncio.FIRST_COMPLETED)
+    p.see("done", [gathers.index(each) for each in done], [gathers.index(each) for each in late])
+    total = 0
+    for each in {*done, *gathers[1:]}:  # in the order of the set
+        total = fold(total, (await asyncio.gather(each, return_exceptions=True))[0] and 1)
+        p.see("gathered", gathers.index(each), await save("gathered"))
+    return total
+
+
+@node
 async def polled(p: Play, rng: Random, depth: int) -> int:
     task, polls = asyncio.create_task(any_node(p, rng, depth)), 0
     while not task.done() and polls < 40:

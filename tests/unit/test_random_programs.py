@@ -20,6 +20,7 @@ import pytest
 from outlast.core import loop, spawners
 from outlast.core.definitions import Call
 from outlast.core.engine import Engine
+from outlast.core.futures import RunFuture, RunGather
 from outlast.core.loop import RunTask
 from outlast.core.pending import CallFuture
 from outlast.core.records import Kind, Record
@@ -136,8 +137,14 @@ def test_a_clock_that_runs_is_caught() -> None:
     assert caught(engine=KeepsTime)
 
 
-def test_tasks_that_hash_by_address_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RunTask, "__hash__", object.__hash__)
+def _address(self: Any) -> int:
+    """What hashing by address is at its worst: no two executions make their objects in places of one order."""
+    return hash((id(self), "shuffled"))
+
+
+@pytest.mark.parametrize("kind", [RunTask, RunFuture, RunGather])
+def test_what_hashes_by_address_is_caught(monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    monkeypatch.setattr(kind, "__hash__", _address)
     assert caught()
 
 

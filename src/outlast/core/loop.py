@@ -7,7 +7,7 @@ runs, so the same events lead to the same calls in the same order.
 
 Three things of asyncio need care (each is tested):
 
-- asyncio keeps tasks in sets, so tasks hash by order of creation.
+- asyncio keeps tasks and futures in sets, so tasks hash by order of creation; see `futures.py` for the others.
 - `asyncio.as_completed` puts bare coroutines into a set before they are tasks.
   Calls hash by order of creation, too; other coroutines are refused there.
 - Before Python 3.12 `asyncio.wait_for` runs its coroutine in a task of its own.
@@ -32,6 +32,7 @@ from typing import Any, TypeVarTuple
 from outlast.core.closing import aclose, end
 from outlast.core.effects import InBody
 from outlast.core.errors import LostRun, NotDeterministic
+from outlast.core.futures import RunFuture, check_set, order_gather
 from outlast.core.identity import Branch, here
 from outlast.core.spawners import spawner_of
 
@@ -54,18 +55,6 @@ class RunTask(asyncio.Task[Any]):
     def __hash__(self) -> int:
         ordinal = self.ordinal
         return object.__hash__(self) if ordinal is None else ordinal
-
-
-class RunFuture(asyncio.Future[Any]):
-    """A future that hashes by the order in which its branch first put futures into sets."""
-
-    _ordinal: int | None = None
-
-    def __hash__(self) -> int:
-        if self._ordinal is None:
-            place = here.get()
-            self._ordinal = place.branch.ordinal() if isinstance(place, InBody) else 0
-        return self._ordinal
 
 
 class RunHandle:
@@ -218,6 +207,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         return self.now
 
     def get_debug(self) -> bool:
+        order_gather(sys._getframe(1))  # each future asks for this while it is made
         return False
 
     def set_debug(self, enabled: bool) -> None:
@@ -242,6 +232,8 @@ class RunLoop(asyncio.AbstractEventLoop):
             )
             self.on_trespass()
             raise self.trespass
+        if args:  # of a future that is done already
+            check_set(sys._getframe(1), args)
         handle = RunHandle(callback, args, context)
         self._ready.append(handle)
         return handle
@@ -282,7 +274,9 @@ class RunLoop(asyncio.AbstractEventLoop):
             heapq.heapify(self._heap)
 
     def create_future(self) -> asyncio.Future[Any]:
-        if sys._getframe(1).f_code is asyncio.wrap_future.__code__:
+        frame = sys._getframe(1)
+        check_set(frame)
+        if frame.f_code is asyncio.wrap_future.__code__:
             raise NotDeterministic(
                 "a workflow body cannot wait for a thread or a process pool, whose end replay could not repeat; "
                 "put it in a step: `await outlast.call(fn, ...)` runs a plain function in a thread"

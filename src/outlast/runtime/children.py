@@ -89,7 +89,7 @@ def cancel_child(execution: Execution, pending: Pending) -> None:
     """
     if not pending.begun:
         return
-    row, id = execution.row, execution.engine.child_id(pending.call)
+    row, child = execution.row, execution.engine.child_id(pending.call)
     asked = derive(row.incarnation, "given up", pending.given_up)
-    verb = Cancel(id=id, by=f"run {row.id}", parent=row.pk, message_id=asked)
+    verb = Cancel(id=child, by=f"run {row.id}", parent=row.pk, message_id=asked)
     execution.after_commit(execution.worker.writer.submit, verb, lambda _: execution.worker.claims.look())
