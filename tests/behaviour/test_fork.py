@@ -264,7 +264,9 @@ async def test_a_fork_of_parallel_branches_keeps_what_was_recorded_first(open_ap
     assert sorted(item.split()[0] for item in flat) == ["new", "new", "old", "old"]
 
 
-async def test_a_running_run_can_be_forked(open_app: OpenApp) -> None:
+async def test_a_run_that_has_not_ended_is_forked_by_who_says_that_once_steps_may_happen_twice(
+    open_app: OpenApp,
+) -> None:
     @workflow
     async def resting() -> list[str]:
         first, second = await note("a"), await note("b")
@@ -276,8 +278,33 @@ async def test_a_running_run_can_be_forked(open_app: OpenApp) -> None:
         run = await app.start(resting(), id="one")
         await reaches(run, "waiting")
         version[:] = ["new"]
-        assert await (await app.fork("one", "main/note#2")).result() == ["old a", "new b"]
+        with pytest.raises(
+            NotResumable, match=r"has not ended \(waiting\).*both go on.*outlast cancel one.*repeat_once=True"
+        ):
+            await app.fork("one", "main/note#2", new_id="two")
+        with pytest.raises(RunNotFound):
+            await app.get("two")
+        fork = await app.fork("one", "main/note#2", repeat_once=True)
+        assert await fork.result() == ["old a", "new b"]
         assert await run.status() == "waiting"
+
+
+async def test_the_fork_of_a_run_that_was_cancelled_before_its_once_step_does_it_alone(open_app: OpenApp) -> None:
+    @workflow
+    async def paying_later() -> list[str]:
+        first = await note("a")
+        if version[0] == "old":
+            await asyncio.sleep(3600)
+        return [first, await pay(5)]
+
+    async with open_app() as app:
+        run = await app.start(paying_later(), id="one")
+        await reaches(run, "waiting")
+        await run.cancel()
+        await failure(run)
+        version[:] = ["new"]
+        assert await (await app.fork("one", "note")).result() == ["new a", "new receipt"]
+    assert executed.count("pay") == 1
 
 
 async def test_an_unknown_step_or_a_taken_id_forks_nothing(open_app: OpenApp) -> None:

@@ -18,7 +18,10 @@ def fork(
         str | None, typer.Option("--id", metavar="NEW", help="The new run's id. Default: made from the old.")
     ] = None,
     repeat_once: Annotated[
-        bool, typer.Option("--repeat-once", help="Yes, do `once` steps again that the original began after the step.")
+        bool,
+        typer.Option(
+            "--repeat-once", help="Yes, do `once` steps again that the original began after the step, or will come to."
+        ),
     ] = False,
     url: Url = None,
     app_name: AppName = None,

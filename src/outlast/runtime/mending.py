@@ -195,6 +195,12 @@ async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bo
             f"a fork of run {id} at {shown(plan.at)} would {what.format(plan.again.key)}; the original has begun it. "
             "Say that this is wanted: --repeat-once (in Python: repeat_once=True)"
         )
+    if run.status not in (*ENDED, Status.STUCK) and not repeat_once:
+        raise NotResumable(
+            f"run {id} has not ended ({run.status.value}), so it and its fork would both go on, and each do the `once` "
+            f"steps that come. Wait for its end, or cancel it: outlast cancel {id}. Or say that this is wanted: "
+            "--repeat-once (in Python: repeat_once=True)"
+        )
     row = RunRow(
         pk=0,
         id=check_run_id(new_id) if new_id is not None else f"{id[:230]}.fork-{os.urandom(4).hex()}",
