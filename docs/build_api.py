@@ -89,8 +89,8 @@ def _index() -> str:
     lines += [
         "## Beside these",
         "",
-        f"- [`outlast.sync`]({SYNC}.md) has `App` and `Run` with the same methods, blocking, and a durable `sleep` and a",
-        "  `start` for sync workflows; see [Calling things](../calling.md#sync-workflows).",
+        f"- [`outlast.sync`]({SYNC}.md) has `App` and `Run` with the same methods, blocking, and a durable",
+        "  `sleep` and a `start` for sync workflows; see [Calling things](../calling.md#sync-workflows).",
         "- `outlast.codec` has `JsonCodec`, `WrappedCodec` and the protocol `Codec`; see",
         "  [Values](../values.md#encryption-compression-another-codec).",
         "",

@@ -137,7 +137,7 @@ async def test_an_answer_that_is_none_asks_a_person_and_is_shown(open_app: OpenA
     assert len(sent) == 1
 
 
-@pytest.mark.parametrize("value", [threading.Lock(), object(), {"id": "r-1"}, "r-1", 5, None], ids=repr)
+@pytest.mark.parametrize("value", [threading.Lock(), object(), {"id": "r-1"}, "r-1", 5, None])
 async def test_a_value_of_no_use_asks_a_person(open_app: OpenApp, value: Any) -> None:
     """One that cannot be stored, or is not what the step returns, is neither a yes to build on nor a no."""
 
