@@ -272,7 +272,8 @@ def test_fork_starts_anew_from_a_step(command: Outlast) -> None:
     assert finish(command, "again") == '"shipped"\n'
     assert marks(command, "planned") == 1
     assert command.json("show", "r")["run"]["status"] == "failed"
-    taken = command.here("fork", "r", "ship", "--id", "again")
+    assert command.here("fork", "r", "ship", "--id", "again").stdout == "again\n"
+    taken = command.here("fork", "r", "plan", "--id", "again")
     assert taken.exit_code == ExitCode.WRONG_USE
     assert "exists already" in taken.stderr
 
