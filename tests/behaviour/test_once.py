@@ -227,16 +227,8 @@ async def test_no_class_that_is_listed_makes_a_timeout_of_outlast_a_proof_or_an_
     assert sent == [5]
 
 
-@pytest.mark.parametrize(
-    ("error", "blocking"),
-    [
-        (asyncio.CancelledError(), False),
-        (asyncio.CancelledError(), True),
-        (SystemExit(1), False),
-        (KeyboardInterrupt(), False),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("blocking", [False, True], ids=["async", "thread"])
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("kind", [Exception, BaseException])
 async def test_what_ends_an_attempt_without_an_answer_is_none_whatever_is_listed(
     open_app: OpenApp, kind: type[BaseException], error: BaseException, blocking: bool

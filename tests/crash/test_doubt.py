@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,6 +172,45 @@ def test_of_a_process_that_may_wake_it_is_believed_after_the_deadline(scene: Sce
     frozen.signal(signal.SIGTERM)
     frozen.wait("ended")
     assert wrongs(scene) == []  # the bank refused the one that woke: its fence is behind
+
+
+def could_have_been_believed(scene: Scene, run: str) -> None:
+    """Wait until an attempt's time is over, and what has to settle, and somebody has looked again."""
+    due = next(r.due for r in scene.journal(run) if r.kind is Kind.INTENT)
+    assert due is not None
+    moment = due + 3.0
+    scene.until("somebody could have believed it", lambda: scene.store.now() > moment)
+
+
+@pytest.mark.parametrize("then", ["its App is closed", "it is frozen"])
+def test_of_a_process_that_lives_on_it_is_believed_once_its_thread_has_ended(scene: Scene, then: str) -> None:
+    """Its lease has ended and another worker has its runs, but the thread of the attempt may still pay."""
+    scene.start(("late_payment", "one"))
+    worker = scene.worker(reports=["step.started"], grace=0.1, lease=0.5)
+    worker.wait("step.started", step="main/pay_late#1")
+    (file,) = [Path(row.lock_path) for row in scene.store.workers() if row.lock_path]
+    scene.until("its thread has begun", lambda: "executes a once step" in file.read_text())
+    if then == "it is frozen":
+        worker.signal(signal.SIGSTOP)
+    else:
+        scene.file("stay").touch()
+        worker.signal(signal.SIGTERM)
+        worker.wait("closed")
+    scene.open_gate("one")
+    scene.worker("heir", sweep_s=0.05).wait("worker.took_over")
+    could_have_been_believed(scene, "late_payment-one")
+    assert not scene.effects("pay_late")
+    says = f"process {worker.pid} to end, or its thread: it still executes a once step"
+    scene.until("the run says for what it waits", lambda: says in scene.row("late_payment-one").detail)
+    if then == "it is frozen":
+        worker.signal(signal.SIGCONT)
+        worker.wait("worker.lost_lease")
+        lost = scene.store.now()
+        scene.until("somebody has looked again", lambda: scene.store.now() > lost + 3.0)
+        assert not scene.effects("pay_late")
+    scene.open_gate("late")
+    assert judge(scene) == []
+    assert [line.pid for line in scene.effects("pay_late")] == [worker.pid]
 
 
 def test_a_store_that_is_away_leaves_no_doubt_unasked(scene: Scene) -> None:

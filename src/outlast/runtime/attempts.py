@@ -17,6 +17,7 @@ from outlast.core.errors import StepError, StepTimeout, Suspended
 from outlast.core.frames import keep_where, where_of
 from outlast.core.identity import here
 from outlast.core.pending import Pending
+from outlast.core.records import Effect
 from outlast.core.telling import text_of_error
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Attempt:
         "_args",
         "_deadline",
         "_kwargs",
+        "_lock",
         "_report",
         "_task",
         "_thread",
@@ -105,6 +107,7 @@ class Attempt:
         self._task: asyncio.Task[None] | None = None
         self._thread: ThreadFuture[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._lock = worker.lock if pending.effect is Effect.ONCE else None
 
     @property
     def holds_up(self) -> bool:
@@ -114,6 +117,8 @@ class Attempt:
     def begin(self) -> None:
         """Call the function."""
         loop = self._worker.loop
+        if self._lock is not None:
+            self._lock.once_begins(self.pending.call.settings.timeout or 0.0)
         context = contextvars.Context()
         context.run(here.set, self.place)
         if self.pending.call.definition.is_async:
@@ -122,7 +127,11 @@ class Attempt:
             self._task = loop.create_task(running, name=self.place.step_id, context=context)
             return
         _count_thread(self.place.idempotency_key, +1)
-        self._thread = self._worker.pool.submit(context.run, self._call, loop)
+        try:
+            self._thread = self._worker.pool.submit(context.run, self._call, loop)
+        except BaseException:
+            _count_thread(self.place.idempotency_key, -1)
+            raise
         self._thread.add_done_callback(lambda done: self._tell_loop(loop, done))
 
     def abandon(self) -> None:
@@ -167,6 +176,19 @@ class Attempt:
     # -- in a thread -----------------------------------------------------------------
 
     def _call(self, loop: asyncio.AbstractEventLoop) -> Any:
+        """Called in the thread."""
+        if self._lock is None:
+            return self._call_now(loop)
+        try:
+            self._lock.thread_begins()
+        except OSError:  # nobody else could tell that it runs
+            raise NotBegun from None
+        try:
+            return self._call_now(loop)
+        finally:
+            self._lock.thread_is_over()
+
+    def _call_now(self, loop: asyncio.AbstractEventLoop) -> Any:
         left = self._check_leave()
         if left is not None:
             loop.call_soon_threadsafe(self._start_timer, loop, left, context=contextvars.Context())

@@ -5,7 +5,8 @@ seconds after the attempt can no longer send anything:
 
 - its code has returned in this process, or
 - its worker's process is known to be gone, or
-- its worker's lease has ended and the attempt's own deadline has passed.
+- its worker's lease has ended, the attempt's own deadline has passed, and its worker's lock file, where there is one to
+  ask, says that no thread of the process executes a `once` step any more.
 
 Each of these is measured twice: by the wall clock, which all that is recorded goes by, and by the clock of leases,
 since the wall clock may be set at any time. A `confirm` that was asked before that moment is asked again after it.
@@ -15,6 +16,7 @@ Without `confirm`, or when it cannot tell, a person decides; the decision is a r
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,7 @@ from outlast.core.telling import error_line
 from outlast.core.transitions import Reason
 from outlast.runtime.attempts import runs_in_a_thread
 from outlast.runtime.confirming import ask
+from outlast.runtime.liveness import last_sent
 from outlast.runtime.notices import log
 from outlast.stores.rules import keepable
 
@@ -40,9 +43,13 @@ if TYPE_CHECKING:
     from outlast.runtime.steps import Steps
 
 NOT_RECORDED = "its worker ended before its outcome was recorded"
+COMMIT_ALLOWANCE_S = 1.0
+"""What the commit of an intent may take without shortening its attempt."""
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_TRIES = 5
 LOOK_AGAIN_S = 0.5
+LOOKS_AWAY = 4
+"""So many times as long is what another process does left alone: the run rests meanwhile, and says for what."""
 MAX_VAIN_ATTEMPTS = 10
 PLAIN = frozenset({dict, list, str, int, float, bool, NoneType})
 
@@ -139,7 +146,8 @@ class Doubt:
             kind = type(verdict)  # not by isinstance(), which asks an object that is anybody's
             if issubclass(kind, DidNotHappen) and (believable is None or now < believable):
                 if believable is None:
-                    self._again(now + LOOK_AGAIN_S, waits_for, only_here=True)
+                    pause = LOOK_AGAIN_S if self._ran else LOOK_AGAIN_S * LOOKS_AWAY
+                    self._again(now + pause, waits_for, only_here=self._ran)
                 else:
                     self._again(believable, waits_for)
                 return
@@ -178,7 +186,9 @@ class Doubt:
             return self._not_before(worker.code_ended[self._name][0], str(self._name), 0.0), settling
         rows = await worker.read(worker.store.workers)
         row = next((r for r in rows if r.id == self.intent.worker), None)
-        deadline, timeout = self.intent.due or 0.0, self.pending.call.settings.timeout or 0.0
+        intent = self.intent
+        deadline = intent.due or 0.0  # a deploy may have made the timeout shorter since
+        timeout = max(self.pending.call.settings.timeout or 0.0, deadline - intent.at - COMMIT_ALLOWANCE_S)
         if row is None:
             return self._not_before(deadline, str(self._name), timeout), settling
         if row.state is WorkerState.GONE:
@@ -186,7 +196,13 @@ class Doubt:
         if row.state is WorkerState.EXPIRED:
             if row.boot == worker.clock.boot_id():  # it began no attempt after that
                 worker.first_seen.setdefault(f"expired {row.id}", row.lease_until)
-            return self._not_before(max(row.left or 0.0, deadline), f"expired {row.id}", timeout), settling
+            sent = last_sent(row, worker.clock.boot_id())
+            if sent == inf:
+                return None, f"process {row.pid} to end, or its thread: it still executes a once step (worker {row.id})"
+            believable = self._not_before(max(row.left or 0.0, deadline), f"expired {row.id}", timeout)
+            if sent is not None:
+                believable = max(believable, worker.now() + sent + settle - worker.store.lease_now())
+            return believable, settling
         waits_for = f"the attempt's deadline on worker {row.id}, and {settle:g} s"
         return self._not_before(deadline, str(self._name), timeout), waits_for
 

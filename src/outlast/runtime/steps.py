@@ -21,14 +21,12 @@ from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
 from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
-from outlast.runtime.doubt import Doubt
+from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
 from outlast.runtime.notices import of_error
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
 
-COMMIT_ALLOWANCE_S = 1.0
-"""What the commit of an intent may take without shortening its attempt."""
 BACKLOG_RECORDS = 5_000
 """No further `pure` step starts while this many records of a run wait for their commit."""
 

@@ -92,7 +92,7 @@ class Worker:
         self._max_crashes = max_crashes
         self._on_end = on_end
         self.row = WorkerRow(id="", pid=os.getpid())
-        self._lock: LockFile | None = None
+        self.lock: LockFile | None = None
         self._make_watcher = watcher
         self._watcher: Watcher | None = None
         self.claims = Claims(self, max_runs, max_crashes)
@@ -115,8 +115,8 @@ class Worker:
                 break
             if not isinstance(answer, Fenced):
                 raise StoreError(f"this process could not become a worker: {answer}")
-            if self._lock is not None:  # the answer took so long that this worker has been replaced: once more
-                self._lock.release()
+            if self.lock is not None:  # the answer took so long that this worker has been replaced: once more
+                self.lock.release()
         if self.draining:  # it was asked to leave meanwhile
             self.writer.submit(Leave(worker=self.id), lambda _: None)
             return
@@ -140,8 +140,8 @@ class Worker:
             serves=registry.names(),
         )
         if self._lock_folder is not None:
-            self._lock = LockFile(self._lock_folder, self.id)
-            row.lock_path, row.lock_inode = self._lock.path, self._lock.inode
+            self.lock = LockFile(self._lock_folder, self.id, self.clock.boot)
+            row.lock_path, row.lock_inode = self.lock.path, self.lock.inode
         self.row = row
         return row
 
@@ -185,8 +185,8 @@ class Worker:
             with contextlib.suppress(StoreError):  # the store is away: here, too, the lease and the lock decide
                 await self.writer.ask(Leave(worker=self.id), patience=2.0)
         self.writer.lease, self.writer.outside = None, None
-        if self._lock is not None and not sending:
-            self._lock.release()
+        if self.lock is not None and not sending:
+            self.lock.release()
         self.pool.close()
         self.notices("worker.stopped", worker=self.id)
 
@@ -205,8 +205,9 @@ class Worker:
             execution.stop()
         self.executions.clear()
         self.places.clear()
-        if self._lock is not None:
-            self._lock.release()
+        lock, self.lock = self.lock, None
+        if lock is not None:
+            lock.give_up_when_idle(self.loop)
         if self._watcher is not None:
             watcher, self._watcher = self._watcher, None
             self._readers.submit(watcher.stop)
