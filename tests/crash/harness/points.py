@@ -29,7 +29,7 @@ from outlast.stores.sqlite.connections import Connections
 from outlast.stores.sqlite.store import SqliteStore
 from outlast.stores.verbs import Answer, Claimed, Finish, Park, Release, Started, StartRun, Stick, Verb, Write
 
-CHILD_ID = re.compile(r"\.(\w+)\.[0-9a-f]{10}$")  # what is random in a child's run id
+CHILD_ID = re.compile(r"\.(\w+)\.[0-9a-f]{16}$")  # what is random in a child's run id
 
 
 class Fault(msgspec.Struct, kw_only=True):
