@@ -70,14 +70,14 @@ async def test_a_worker_that_cannot_have_its_lock_file_goes_on_trying(
 ) -> None:
     monkeypatch.setattr(worker_module, "REGISTER_AGAIN_S", 0.01)
     tries = 0
-    real = worker_module.LockFile
+    real: Any = worker_module.LockFile
 
-    def lock_file(folder: str, name: str) -> Any:
+    def lock_file(*args: Any) -> Any:
         nonlocal tries
         tries += 1
         if tries < 3:
             raise PermissionError("the folder cannot be written")
-        return real(folder, name)
+        return real(*args)
 
     others = Ears()
     async with App(sqlite_url, on_event=ears, lease=0.3) as app:
