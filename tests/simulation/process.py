@@ -175,12 +175,13 @@ class Process:
         if self.gone:
             return
         self.sim.tell(self.name, "CRASHES")
-        lock = self.app.worker._lock if self.app.worker is not None else None
-        if lock is not None and lock._fd >= 0:  # what the kernel does
-            os.close(lock._fd)
-            lock._fd = -1
-            liveness._held.discard(lock._name)
+        for lock in self._locks():  # what the kernel does
+            lock._close(unlink=False)
         self._end()
+
+    def _locks(self) -> list[liveness.LockFile]:
+        """Return the locks that it holds: its worker's, and those of workers that it was before."""
+        return [lock for lock in liveness._held.values() if getattr(lock._clock, "__self__", None) is self.clock]
 
     def _end(self) -> None:
         self.gone = True
@@ -201,8 +202,8 @@ class Process:
             for execution in list(worker.executions.values()):
                 with contextlib.suppress(BaseException):
                     execution.engine.stop()
-            if worker._lock is not None:
-                worker._lock.release()
+        for lock in self._locks():
+            lock.release()
         self.loop.dispose()
 
     def jolt(self) -> None:
