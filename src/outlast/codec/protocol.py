@@ -38,3 +38,9 @@ class Codec(Protocol):
 
     def decode_error(self, data: bytes) -> BaseException:
         """Return the error that `data` holds, or a `StepError` in its place. Never raises."""
+
+
+def is_codec(value: object) -> bool:
+    """Tell whether an object has the methods of a codec, be it by `__getattr__`, which `isinstance` no longer asks."""
+    methods = ("encode", "comparable", "decode", "encode_error", "decode_error")
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)

@@ -6,7 +6,7 @@ import logging
 from typing import Any, Final
 
 from outlast.codec.json_codec import JsonCodec
-from outlast.codec.protocol import Codec
+from outlast.codec.protocol import Codec, is_codec
 from outlast.core.errors import DecodingError, EncodingError, StepError
 from outlast.core.telling import error_line, text_of_error
 
@@ -16,7 +16,7 @@ _UNWRITABLE: Final = b""  # in place of an error that could not be encoded in an
 
 def held_to_its_promises(codec: Codec) -> Codec:
     """Return a codec that fails as a codec does, whatever `codec` raises or returns; what is no codec as it is."""
-    if type(codec) is JsonCodec or isinstance(codec, type) or not isinstance(codec, Codec):
+    if type(codec) is JsonCodec or not is_codec(codec):
         return codec
     return UsersCodec(codec)
 

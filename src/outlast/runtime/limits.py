@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from outlast.codec.protocol import Codec
+from outlast.codec.protocol import is_codec
 from outlast.core.amounts import is_number, is_whole
 from outlast.core.errors import WrongUse
 
@@ -34,7 +34,7 @@ def check_kinds(*, worker: object, codec: object, version: object) -> None:
     """Raise WrongUse for a setting that is something else than what its name says."""
     if not isinstance(worker, bool):
         raise WrongUse(f"App(worker={worker!r}): must be True or False")
-    if isinstance(codec, type) or not isinstance(codec, Codec):
+    if not is_codec(codec):
         raise WrongUse(
             f"App(codec={codec!r}): must be an object with the methods of outlast.codec.Codec, such as JsonCodec()"
         )
