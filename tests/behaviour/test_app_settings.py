@@ -124,3 +124,8 @@ async def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(outlast.NotAStore):
         await result_in(App(path))
     assert path.read_text() == "my notes\n" * 500
+
+
+def test_a_lease_too_short_to_beat_is_refused() -> None:
+    with pytest.raises(WrongUse, match="lease"):
+        outlast.App("memory://", lease=0.01)

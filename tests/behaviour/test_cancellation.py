@@ -1,16 +1,15 @@
-"""Cancelling a run is `asyncio.CancelledError` where its body waits: it cleans up with its steps, and then it ends."""
+"""Cancelling a run, from anywhere and in any state: its body and its steps are told, and then it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 import pytest
 
 import outlast
 from outlast import RunCancelled, RunEnded, step, workflow
-from tests.behaviour.stage import Door, Ears, OpenApp, failure, has_recorded, reaches, stuck, unless_it_ends
+from tests.behaviour.stage import Door, Ears, OpenApp, failure, reaches, stuck
 
 done: list[Any] = []
 
@@ -175,105 +174,6 @@ async def test_a_run_that_has_ended_otherwise_cannot_be_cancelled(open_app: Open
             assert await run.status() == status
 
 
-async def test_a_body_that_swallows_the_cancellation_goes_on(open_app: OpenApp) -> None:
-    @workflow
-    async def stubborn() -> str:
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(3600)
-        await note("after")
-        return "ended on its own terms"
-
-    async with open_app() as app:
-        run = await app.start(stubborn())
-        await reaches(run, "waiting")
-        await run.cancel()
-        assert await run.result() == "ended on its own terms"
-        assert await run.status() == "succeeded"
-
-
-async def test_a_body_may_answer_the_cancellation_with_an_error(open_app: OpenApp) -> None:
-    @workflow
-    async def failing() -> None:
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            raise LookupError("while cleaning up") from None
-
-    async with open_app() as app:
-        run = await app.start(failing())
-        await reaches(run, "waiting")
-        await run.cancel()
-        assert isinstance(await failure(run), LookupError)
-        assert await run.status() == "failed"
-
-
-async def test_all_branches_are_cancelled_and_clean_up(open_app: OpenApp) -> None:
-    async def branch(name: str) -> None:
-        try:
-            await asyncio.sleep(3600)
-        finally:
-            await note(name)
-
-    @workflow
-    async def grouped() -> None:
-        async with asyncio.TaskGroup() as group:
-            for name in "abc":
-                group.create_task(branch(name))
-
-    async with open_app() as app:
-        run = await app.start(grouped())
-        await reaches(run, "waiting")
-        await run.cancel()
-        assert isinstance(await failure(run), RunCancelled)
-    assert done == ["a", "b", "c"]
-
-
-async def test_a_task_that_nobody_awaits_is_cancelled_at_the_end_of_the_body(open_app: OpenApp) -> None:
-    async def beside() -> None:
-        try:
-            await asyncio.sleep(3600)
-        finally:
-            await note("beside")
-
-    @workflow
-    async def flow() -> str:
-        task = asyncio.create_task(beside())
-        await note("main")
-        return f"{task.done()}"
-
-    async with open_app() as app:
-        run = await app.start(flow())
-        assert await run.result() == "False"
-        assert await run.status() == "succeeded"
-    assert done == ["main", "beside"]
-
-
-async def test_a_cleaning_that_is_interrupted_goes_on_after_a_restart(open_app: OpenApp) -> None:
-    door = Door()
-
-    @step
-    async def slow_cleaning() -> str:
-        await door.passed()
-        done.append("cleaned")
-        return "cleaned"
-
-    @workflow
-    async def flow() -> None:
-        try:
-            await asyncio.sleep(3600)
-        finally:
-            await slow_cleaning()
-
-    async with open_app() as app:
-        run = await app.start(flow(), id="one")
-        await run.cancel()
-        await unless_it_ends(run, door.reached())
-    door.open()
-    async with open_app() as app:
-        assert isinstance(await failure(await app.get("one")), RunCancelled)
-    assert done == ["cleaned"]
-
-
 async def test_a_cancelled_timer_is_withdrawn_and_wakes_nobody(open_app: OpenApp, ears: Ears) -> None:
     @workflow
     async def flow() -> str:
@@ -289,69 +189,6 @@ async def test_a_cancelled_timer_is_withdrawn_and_wakes_nobody(open_app: OpenApp
         parked = await ears.hear("run.parked", run="one")
         assert parked.data["due"] > (await run.info()).created + 3000
         assert await run.steps() == []
-
-
-async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp) -> None:
-    door = Door()
-
-    @step
-    async def wait() -> None:
-        try:
-            await door.passed()
-        except asyncio.CancelledError:
-            done.append("given up")
-            raise
-
-    @step
-    async def begun() -> None:
-        await door.reached()
-
-    @workflow
-    async def flow() -> str:
-        task = asyncio.create_task(wait())
-        await begun()
-        task.cancel("not needed")
-        try:
-            await task
-        except asyncio.CancelledError as cancelled:
-            return f"went on, {cancelled}"
-        return ""
-
-    async with open_app() as app:
-        run = await app.start(flow())
-        assert "went on" in await run.result()
-        assert await run.status() == "succeeded"
-    assert done == ["given up"]
-
-
-async def test_a_step_that_ignores_its_cancellation_holds_up_the_end(open_app: OpenApp) -> None:
-    door = Door()
-
-    @step
-    async def stubborn() -> str:
-        while True:
-            try:
-                await door.passed()
-            except asyncio.CancelledError:
-                continue
-            done.append("ended")
-            return "late"
-
-    @workflow
-    async def flow() -> str:
-        return await stubborn()
-
-    async with open_app() as app:
-        run = await app.start(flow())
-        await door.reached()
-        await run.cancel()
-        await has_recorded(run, "cancel")
-        await door.reached(2)
-        assert await run.status() == "running"
-        door.open()
-        assert isinstance(await failure(run), RunCancelled)
-        assert [(s.state, s.value) for s in await run.steps() if s.name == "stubborn"] == [("late", "late")]
-    assert done == ["ended"]
 
 
 async def test_a_cancellation_asked_for_while_a_run_gets_stuck_is_kept(open_app: OpenApp) -> None:
@@ -379,54 +216,3 @@ async def test_a_cancellation_asked_for_while_a_run_gets_stuck_is_kept(open_app:
         await app.resolve("one", "pay", outlast.Happened(None))
         assert isinstance(await failure(run), RunCancelled)
     assert done == []
-
-
-# -- a body that goes on all the same ------------------------------------------------------------
-
-
-def stubborn(door: Door, *, corrected: bool = False) -> Any:
-    """Return a workflow that catches each cancellation and goes on; `corrected` is the next version of its code."""
-
-    @step
-    async def work() -> None:
-        await door.passed()
-
-    @workflow
-    async def stubborn() -> None:
-        while True:
-            try:
-                await work()
-            except asyncio.CancelledError:
-                done.append("caught")
-                if corrected:
-                    raise
-
-    return stubborn
-
-
-@pytest.mark.parametrize("goes_on", [False, True], ids=["at_once", "after_more_steps"])
-async def test_a_body_that_catches_its_cancellation_runs_on_until_its_code_is_corrected(
-    open_app: OpenApp, goes_on: bool
-) -> None:
-    door = Door()
-    async with open_app() as app:
-        run = await app.start(stubborn(door)(), id="one")
-        await door.reached(1)
-        await run.cancel()
-        await door.reached(2)
-        await run.cancel()  # it was told already
-        assert await run.status() == "running"
-        if goes_on:
-            door.open()
-            await has_recorded(run, "step")
-            door.shut()
-            await door.reached(4)
-        assert (done, [s.kind for s in await run.steps()].count("cancel")) == (["caught"], 1)
-    stubborn(door, corrected=True)
-    async with open_app() as app:
-        run = await app.get("one")
-        if goes_on:
-            assert (await stuck(run)).reason == "diverged"
-            await run.cancel()
-        assert isinstance(await failure(run), RunCancelled)
-        assert await run.status() == "cancelled"

@@ -9,7 +9,7 @@ import pytest
 
 import outlast
 from outlast import RunCancelled, step, workflow
-from tests.behaviour.stage import Door, OpenApp, Signal
+from tests.behaviour.stage import Door, OpenApp, Signal, failure, has_recorded
 
 
 async def wait_for_a_door(door: Door) -> None:
@@ -112,3 +112,68 @@ async def test_what_it_raises_instead_does_not_make_a_failure_of_the_cancellatio
         await run.cancel()
         with pytest.raises(RunCancelled):
             await run.result()
+
+
+async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp) -> None:
+    door = Door()
+    seen: list[str] = []
+
+    @step
+    async def wait() -> None:
+        try:
+            await door.passed()
+        except asyncio.CancelledError:
+            seen.append("given up")
+            raise
+
+    @step
+    async def begun() -> None:
+        await door.reached()
+
+    @workflow
+    async def flow() -> str:
+        task = asyncio.create_task(wait())
+        await begun()
+        task.cancel("not needed")
+        try:
+            await task
+        except asyncio.CancelledError as cancelled:
+            return f"went on, {cancelled}"
+        return ""
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        assert "went on" in await run.result()
+        assert await run.status() == "succeeded"
+    assert seen == ["given up"]
+
+
+async def test_a_step_that_ignores_its_cancellation_holds_up_the_end(open_app: OpenApp) -> None:
+    door = Door()
+    seen: list[str] = []
+
+    @step
+    async def stubborn() -> str:
+        while True:
+            try:
+                await door.passed()
+            except asyncio.CancelledError:
+                continue
+            seen.append("ended")
+            return "late"
+
+    @workflow
+    async def flow() -> str:
+        return await stubborn()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await door.reached()
+        await run.cancel()
+        await has_recorded(run, "cancel")
+        await door.reached(2)
+        assert await run.status() == "running"
+        door.open()
+        assert isinstance(await failure(run), RunCancelled)
+        assert [(s.state, s.value) for s in await run.steps() if s.name == "stubborn"] == [("late", "late")]
+    assert seen == ["ended"]

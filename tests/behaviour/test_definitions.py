@@ -1,4 +1,4 @@
-"""Decorating: a definition keeps the face of its function, and settings that make no sense are refused at once."""
+"""Decorating: a definition keeps the face of its function; what it could not be found by again is refused at once."""
 
 from __future__ import annotations
 
@@ -34,11 +34,6 @@ def add(a: int, b: int = 1) -> int:
 async def flow(what: str) -> str:
     """Flow."""
     return await fetch(what)
-
-
-@workflow
-def blocking_flow(n: int) -> int:
-    return add(n)
 
 
 # -- the function's face --------------------------------------------------------------------
@@ -255,98 +250,6 @@ def test_what_functions_make_and_steps_of_other_names_may_come_again(modules: Pa
     imported(modules, "steps_of_one_name", (F + G_NAMED_F).replace("workflow", "step"))
 
 
-# -- settings that are refused ----------------------------------------------------------------
-
-
-async def _function() -> None: ...
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a#b", "a.b", "[a]", "a!", "a%", "a\nb", "a\0"])
-def test_a_name_that_identities_could_not_hold_is_refused(name: str) -> None:
-    with pytest.raises(WrongUse, match="cannot name a step"):
-        step(name=name)(_function)
-    with pytest.raises(WrongUse, match="cannot name a workflow"):
-        workflow(name=name)(_function)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"effect": "twice"}, "must be 'pure', 'idempotent' or 'once'"),
-        ({"confirm": _function}, "belong to effect='once'"),
-        ({"definite": (ValueError,)}, "belong to effect='once'"),
-        ({"definite": (ValueError, "x"), "effect": "once"}, "must be exception types"),
-        ({"timeout": 0}, "must be a positive"),
-        ({"timeout": -1.0}, "must be a positive"),
-        ({"timeout": float("nan")}, "must be a positive"),
-        ({"timeout": float("inf"), "effect": "once"}, "must be a positive, finite"),
-        ({"effect": "once", "settle": -1}, "not negative"),
-        ({"retry": 3}, "must be a Retry"),
-        ({"timeout": "3"}, r"timeout='3': must be a positive, finite number of seconds"),
-        ({"timeout": True}, "timeout=True: must be a positive"),
-        ({"effect": "once", "settle": "3"}, "settle='3': must be a finite number of seconds"),
-        ({"settle": 5}, "settle= belongs to effect='once', this step is 'idempotent'"),
-        ({"effect": "pure", "settle": 5}, "settle= belongs to effect='once', this step is 'pure'"),
-        ({"check_args": "no"}, "check_args='no': must be True or False"),
-        ({"key": "k"}, r"key= names one call and not a step; .*a_step.options\(key=...\)"),
-        ({"name": 5}, "name=5: the name of a step is a str"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused_where_they_are_written(
-    settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(WrongUse, match=message):
-        step(**settings)(_function)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"attempts": 0},
-        {"initial": -1},
-        {"factor": 0.5},
-        {"max_delay": -1},
-        {"jitter": 2},
-        {"within": 0},
-        {"on": "ValueError"},
-        {"on": (ValueError, "x")},
-        {"never": 5},
-        {"initial": float("nan")},
-        {"max_delay": float("inf")},
-    ],
-    ids=str,
-)
-def test_a_retry_that_makes_no_sense_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="Retry"):
-        Retry(**settings)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"attempts": "3"},
-        {"attempts": 1.5},
-        {"attempts": True},
-        {"initial": "1"},
-        {"factor": None},
-        {"within": "60"},
-        {"jitter": "0.1"},
-    ],
-    ids=str,
-)
-def test_a_retry_of_what_is_no_number_is_refused_with_the_name_of_the_setting(settings: dict[str, Any]) -> None:
-    (name,) = settings
-    with pytest.raises(TypeError, match=rf"Retry\({name}=.*must be a (whole )?number"):
-        Retry(**settings)
-
-
-def test_a_once_step_that_is_used_with_another_effect_keeps_its_settle_to_itself() -> None:
-    once = step(effect="once", settle=5)(_function)
-    assert once.options(effect="pure") is not once
-    with pytest.raises(WrongUse, match="settle= belongs"):
-        fetch.options(settle=5)
-
-
 def test_what_is_decorated_already_is_refused_and_its_function_named() -> None:
     for decorated, what in ((fetch, "fetch is a step"), (add, "add is a step"), (flow, "flow is a workflow")):
         for decorator in (step, workflow, step(effect="pure"), workflow(name="other")):
@@ -363,88 +266,7 @@ def test_a_class_is_refused() -> None:
             decorator(Shop)
 
 
-def test_an_unknown_option_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(WrongUse, match=r"no such option: retries; there are .*retry"):
-        fetch.options(retries=3)
-    with pytest.raises(WrongUse, match="no such option: retries"):
-        step(retries=3)  # type: ignore[call-overload]
-    with pytest.raises(WrongUse, match="'pure', 'idempotent' or 'once'"):
-        fetch.options(effect="maybe")
-    with pytest.raises(WrongUse, match="a key is a str"):
-        fetch.options(key=5)
-
-
 @pytest.mark.parametrize("thing", [None, 5, "fetch"])
 def test_only_functions_can_be_decorated(thing: Any) -> None:
     with pytest.raises((WrongUse, TypeError)):
         workflow()(thing)
-
-
-def test_a_lease_too_short_to_beat_is_refused() -> None:
-    with pytest.raises(WrongUse, match="lease"):
-        outlast.App("memory://", lease=0.01)
-
-
-# -- outlast.* where it does not belong --------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        outlast.idempotency_key,
-        outlast.attempt,
-        outlast.fence,
-        outlast.heartbeat,
-        lambda: outlast.annotate(a=1),
-        lambda: outlast.patched("x"),
-        lambda: outlast.scope("x").__enter__(),
-    ],
-    ids=["idempotency_key", "attempt", "fence", "heartbeat", "annotate", "patched", "scope"],
-)
-def test_what_belongs_in_a_run_is_refused_outside_of_one(use: Any) -> None:
-    with pytest.raises(WrongUse, match=r"outside of any run"):
-        use()
-
-
-async def test_a_child_cannot_be_started_outside_of_a_workflow() -> None:
-    call = flow("x")
-    with pytest.raises(WrongUse, match=r"belongs in a workflow"):
-        await outlast.start(call)
-    call.close()
-
-
-async def test_what_belongs_in_a_step_is_refused_in_a_workflow_and_the_other_way_round(open_app: OpenApp) -> None:
-    @step
-    async def in_step() -> str:
-        try:
-            return str(outlast.patched("x"))
-        except WrongUse as refused:
-            return str(refused)
-
-    @workflow
-    async def in_body() -> list[str]:
-        try:
-            outlast.idempotency_key()
-        except WrongUse as refused:
-            return [str(refused), await in_step()]
-        return []
-
-    async with open_app() as app:
-        body, in_a_step = await (await app.start(in_body())).result()
-    assert body == "outlast.idempotency_key() belongs in a step, and was called in a workflow body"
-    assert in_a_step == "outlast.patched('x') belongs in a workflow, and was called in a step"
-
-
-def test_outside_of_a_run_time_and_chance_are_the_plain_ones() -> None:
-    assert outlast.now().tzinfo is not None
-    assert outlast.uuid4() != outlast.uuid4()
-    assert 0 <= outlast.random() < 1
-    assert outlast.random.choice([1]) == 1
-    assert outlast.current.run_id is None
-    assert outlast.current.step_id is None
-    assert outlast.current.workflow is None
-
-
-def test_a_retry_takes_its_errors_as_a_type_a_tuple_or_a_list() -> None:
-    for on in (OSError, (OSError,), [OSError]):
-        assert Retry(on=on) == Retry(on=(OSError,))  # type: ignore[arg-type]
