@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from outlast.cli.opening import Where
 from outlast.cli.plain import one_line
+from outlast.core.certainty import undecided_intents
 from outlast.core.divergence import WAY_OUT
 from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
@@ -21,17 +22,6 @@ from outlast.runtime.cuts import (
 )
 
 
-def open_intents(records: Sequence[Record]) -> list[Record]:
-    """Return the `once` attempts of a journal that have begun and have no outcome."""
-    found: dict[str, Record] = {}
-    for record in records:
-        if record.kind is Kind.INTENT:
-            found[record.key] = record
-        elif record.kind in (Kind.STEP, Kind.LATE, Kind.ATTEMPT, Kind.RESOLUTION):
-            found.pop(record.key, None)
-    return list(found.values())
-
-
 def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow] = ()) -> list[str]:
     """Return lines that say what to do, with commands that work as things stand: none for a run that needs nobody."""
     if run.status in (Status.FAILED, Status.CANCELLED):
@@ -41,7 +31,7 @@ def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: S
     again = f"  {where.command('resume', run.id)}"
     match run.reason:
         case Reason.IN_DOUBT:
-            return [line for intent in open_intents(records) for line in _decision(run, intent, where)]
+            return [line for intent in undecided_intents(records) for line in _decision(run, intent, where)]
         case Reason.DIVERGED:
             return [
                 "deploy code that does what the journal has (the old one, or outlast.patched around the change), then:",

@@ -1,19 +1,44 @@
-"""Whether a failed `once` step is known to have done nothing: a fact that its outcome's note keeps.
+"""What a journal says for certain of `once` attempts: which are open, and which are known to have done nothing.
 
+That a failed step did nothing is a fact that its outcome's note keeps.
 Who takes a run up again may have another codec than its workers, so this cannot rest on the recorded error, which
 is theirs to read. Where the note does not say so, the effect may have happened.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from outlast.core.records import Record
+from outlast.core.records import Kind, Record
+
+SETTLES = frozenset({Kind.STEP, Kind.LATE, Kind.ATTEMPT})
+"""What follows an intent once its attempt is no longer in doubt. (A resolution says how it will be settled.)"""
 
 DID_NOT_HAPPEN = "did not happen"
 CONFIRMED = "confirmed: did not happen"
+
+
+def open_intents(records: Sequence[Record]) -> list[Record]:
+    """Return the intents whose attempts have no outcome in the journal, in order."""
+    return _without(records, SETTLES)
+
+
+def undecided_intents(records: Sequence[Record]) -> list[Record]:
+    """Return those of the open intents that nobody has decided either."""
+    return _without(records, SETTLES | {Kind.RESOLUTION})
+
+
+def _without(records: Sequence[Record], settling: frozenset[Kind]) -> list[Record]:
+    found: dict[str, Record] = {}
+    for record in records:
+        if record.kind is Kind.INTENT:
+            found[record.key] = record
+        elif record.kind in settling:
+            found.pop(record.key, None)
+    return list(found.values())
 
 
 def beside(annotations: dict[str, Any], note: str) -> dict[str, Any]:

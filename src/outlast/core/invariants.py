@@ -23,13 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from outlast.core.certainty import open_intents
 from outlast.core.identity import derive
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, TABLE, Status
 
 OUTCOMES = frozenset({Kind.STEP, Kind.LATE, Kind.CHILD})
-SETTLES = frozenset({Kind.STEP, Kind.LATE, Kind.ATTEMPT})
-"""What follows an intent once its attempt is no longer in doubt. (A resolution says how it will be settled.)"""
 
 NEXT = frozenset((before, after) for (before, _), after in TABLE.items())
 
@@ -84,17 +83,6 @@ def left_too_early(run: str, what: str, rests_on: int, committed: int) -> str | 
     if rests_on <= committed:
         return None
     return f"I4: {what} leaves run {run} and rests on record {rests_on}, but only {committed} are committed"
-
-
-def open_intents(records: Sequence[Record]) -> list[Record]:
-    """Return the intents whose attempts have no outcome in the journal, in order."""
-    found: dict[str, Record] = {}
-    for record in records:
-        if record.kind is Kind.INTENT:
-            found[record.key] = record
-        elif record.kind in SETTLES:
-            found.pop(record.key, None)
-    return list(found.values())
 
 
 def without_intent(records: Sequence[Record], key: str, attempt: int) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.certainty import undecided_intents
 from outlast.core.errors import (
     NotResumable,
     RunConflict,
@@ -125,8 +126,8 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
     """Record a person's decision for the attempt that is in doubt."""
     loaded = await _load(app, id)
     run = loaded.run
-    open_intents = _open_intents(loaded.records)
-    found = _named(step, open_intents)
+    undecided = undecided_intents(loaded.records)
+    found = _named(step, undecided)
     decided = _named(step, [r for r in loaded.records if r.kind is Kind.RESOLUTION])
     again = [r for r in decided if attempt in (None, r.attempt)]
     if again and (attempt is not None or not found):
@@ -135,7 +136,7 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
             again[-1].attempt,
         )  # decided before: the store knows whether this is the same decision
     if len(found) != 1:
-        names = ", ".join(f"'{r.key}' (attempt {r.attempt})" for r in open_intents) or "none"
+        names = ", ".join(f"'{r.key}' (attempt {r.attempt})" for r in undecided) or "none"
         raise NotResumable(
             f"run {id} ({run.status.value}) has {'no' if not found else 'more than one'} step {step!r} in doubt; "
             f"in doubt: {names}"
@@ -164,17 +165,6 @@ async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | No
 def _named(step: str, records: list[Record]) -> list[Record]:
     """Return the records of a step, which is given by its identity or by its name."""
     return [r for r in records if r.key == step] or [r for r in records if r.name == step]
-
-
-def _open_intents(records: tuple[Record, ...]) -> list[Record]:
-    """Return the intents that nothing has settled."""
-    found: dict[str, Record] = {}
-    for record in records:
-        if record.kind is Kind.INTENT:
-            found[record.key] = record
-        elif record.kind in (Kind.STEP, Kind.LATE, Kind.ATTEMPT, Kind.RESOLUTION):
-            found.pop(record.key, None)
-    return list(found.values())
 
 
 # -- fork -------------------------------------------------------------------------------
