@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from outlast.core.errors import WrongUse
+from outlast.codec.conversion import from_json
+from outlast.core.errors import DecodingError, WrongUse
 from outlast.core.functions import Definition
 
 
@@ -67,19 +67,6 @@ def _annotations(definition: Definition[..., Any]) -> dict[str, Any]:
 
 def _converted(value: Any, annotation: Any, where: str) -> Any:
     try:
-        return msgspec.convert(value, annotation, strict=False, dec_hook=_of_class)
-    except msgspec.ValidationError as error:
+        return from_json(value, annotation)
+    except DecodingError as error:
         raise WrongUse(f"{where}: {error}") from None
-    except (TypeError, NotImplementedError):
-        return value  # an annotation that says nothing of JSON, such as a protocol or a type variable
-
-
-def _of_class(cls: Any, value: Any) -> Any:
-    """Make an instance of a class that msgspec does not know."""
-    if isinstance(cls, type) and isinstance(value, cls):
-        return value
-    if hasattr(cls, "model_validate"):
-        return cls.model_validate(value)  # pydantic's error is a ValueError, which msgspec makes its own
-    if isinstance(cls, type) and issubclass(cls, PurePath):
-        return cls(value)
-    raise NotImplementedError(f"no way from JSON to {cls!r}")
