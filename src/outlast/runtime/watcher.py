@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast.core.errors import OutlastError
 from outlast.core.records import WorkerRow, WorkerState
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.liveness import Alive, probe, remove_lock_file
 from outlast.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from outlast.runtime.worker import Worker
 
 TICK_S = 0.025
 IDLE_TICK_S = 0.1
@@ -177,3 +180,31 @@ class Watcher:
         elif now - self._loop_asked >= SWEEP_S and now - self._loop_said >= 10 * SWEEP_S:
             self._loop_said = now
             self._told.silent_loop(now - self._loop_asked)
+
+
+class ToldOnLoop:
+    """Carries what the watcher tells from its thread to the worker's loop."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def _soon(self, act: Callable[..., None], *args: Any) -> None:
+        if not self._worker.loop.is_closed():
+            self._worker.loop.call_soon_threadsafe(act, *args)
+        else:
+            self._worker.loop_is_gone()
+
+    def changed(self) -> None:
+        self._soon(self._worker.changed)
+
+    def due(self) -> None:
+        self._soon(self._worker.claims.look)
+
+    def dead(self, worker: str, gone: bool, evidence: str) -> None:
+        self._soon(self._worker.take_over, worker, gone, evidence)
+
+    def silent_loop(self, seconds: float) -> None:
+        if seconds:
+            self._worker.silent_loop(seconds)
+        else:
+            self._soon(self._worker.answered)

@@ -33,7 +33,7 @@ from outlast.runtime.liveness import LockFile
 from outlast.runtime.notices import Notices, log, of_error
 from outlast.runtime.places import Places
 from outlast.runtime.step_threads import StepThreads
-from outlast.runtime.watcher import Watcher
+from outlast.runtime.watcher import ToldOnLoop, Watcher
 from outlast.runtime.writer import Lease, Writer
 from outlast.stores.protocol import Store
 from outlast.stores.verbs import Answer, Beaten, Failed, Fenced, Finish, Leave, Register, TakenOver, TakeOver
@@ -123,7 +123,9 @@ class Worker:
         lease.until = answer.lease_until
         self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
         self.notices("worker.started", worker=self.id)
-        self._watcher = self._make_watcher(self.store, self.clock, _Told(self), self.id, registry.names, self._lease_s)
+        self._watcher = self._make_watcher(
+            self.store, self.clock, ToldOnLoop(self), self.id, registry.names, self._lease_s
+        )
         self._watcher.start()
         self.claims.look()
 
@@ -219,6 +221,8 @@ class Worker:
             try:
                 await self._register()
             except (StoreError, OSError) as error:  # OSError: of the lock file
+                if self.lock is not None:
+                    self.lock.release()
                 log.error("this process cannot become a worker again, and goes on trying: %s", error)
                 await asyncio.sleep(REGISTER_AGAIN_S)
             else:
@@ -365,36 +369,13 @@ class Worker:
         """The loop does not answer: say which step holds it. (Called in the watcher's thread.)"""
         self.notices("loop.blocked", seconds=round(seconds, 1), where=where_is(self._loop_thread))
 
+    def loop_is_gone(self) -> None:
+        """The App was never closed, and there is nobody left to tell. (Called in the watcher's thread.)"""
+        if self._watcher is not None:
+            self._watcher.stop()
+
     def answered(self) -> None:
         """The loop turned. The watcher asks each second."""
         if self._watcher is not None:
             self._watcher.loop_answered()
         self._say_what_it_serves()
-
-
-class _Told:
-    """Carries what the watcher tells from its thread to the worker's loop."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    def _soon(self, act: Callable[..., None], *args: Any) -> None:
-        if not self._worker.loop.is_closed():
-            self._worker.loop.call_soon_threadsafe(act, *args)
-        elif self._worker._watcher is not None:  # the App was never closed, and there is nobody left to tell
-            self._worker._watcher.stop()
-
-    def changed(self) -> None:
-        self._soon(self._worker.changed)
-
-    def due(self) -> None:
-        self._soon(self._worker.claims.look)
-
-    def dead(self, worker: str, gone: bool, evidence: str) -> None:
-        self._soon(self._worker.take_over, worker, gone, evidence)
-
-    def silent_loop(self, seconds: float) -> None:
-        if seconds:
-            self._worker.silent_loop(seconds)
-        else:
-            self._soon(self._worker.answered)
