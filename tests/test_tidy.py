@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "outlast"
 DOCS = ROOT / "docs"
+CODE_FOLDERS = ("src", "tests", "benchmarks", "examples")
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
@@ -31,7 +32,7 @@ CODE_IN_MARKDOWN = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE
 
 def test_no_file_is_longer_than_400_lines() -> None:
     long = []
-    for path in _sources():
+    for path in _all_code():
         lines = len(_text(path).splitlines())
         if lines > MAX_FILE_LINES:
             long.append(f"{_at(path, lines)}: {lines} lines")
@@ -67,12 +68,11 @@ def test_only_stores_speak_sql() -> None:
 
 def test_every_file_is_named_after_what_is_in_it() -> None:
     empty = []
-    for folder in ("src", "tests", "benchmarks", "examples"):
-        for path in _python_files(ROOT / folder):
-            for part in path.relative_to(ROOT).with_suffix("").parts:
-                words = EMPTY_WORDS & set(part.lower().split("_"))
-                if words:
-                    empty.append(f"{_at(path, 1)}: {words.pop()!r} in {part!r} says nothing")
+    for path in _all_code():
+        for part in path.relative_to(ROOT).with_suffix("").parts:
+            words = EMPTY_WORDS & set(part.lower().split("_"))
+            if words:
+                empty.append(f"{_at(path, 1)}: {words.pop()!r} in {part!r} says nothing")
     _refuse(empty, "name these files after what is found in them")
 
 
@@ -104,6 +104,11 @@ def _python_files(folder: Path) -> list[Path]:
 
 def _sources() -> list[Path]:
     return _python_files(PACKAGE)
+
+
+def _all_code() -> list[Path]:
+    """The files of the package, and those that test, measure and show it."""
+    return [path for folder in CODE_FOLDERS for path in _python_files(ROOT / folder)]
 
 
 @cache
