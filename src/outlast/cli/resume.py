@@ -57,11 +57,11 @@ def resume(
     """Take a failed, cancelled or stuck run up again, or many.
 
     What is recorded stays and is not done again: only the end is dropped,
-    and the failed step that caused it, which is then tried anew. Where the
-    workflow's own code raised the error, it comes again until that code is
-    changed. Where an effect was recorded after the failed step or the
-    cancellation it is refused; see `outlast fork`. A run that is in doubt
-    needs a decision instead; see `outlast resolve`.
+    the failed step that caused it, which is then tried anew, and what came
+    of that failure. Where the workflow's own code raised the error, it
+    comes again until that code is changed. Where an effect came of the
+    failure or of the cancellation it is refused; see `outlast fork`. A run
+    that is in doubt needs a decision instead; see `outlast resolve`.
 
     Of several, each is told, and those that are refused do not keep the
     others from being taken up; the exit code is that of a refusal then.

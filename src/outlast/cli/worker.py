@@ -56,8 +56,9 @@ def worker(
 
     SIGTERM or Ctrl-C drains: it claims no more, hands runs back at once
     between steps, and lets steps in flight end within the grace period;
-    another worker goes on with them. A second one stops at once, and the
-    lease does the rest. Start as many workers as you like on one store.
+    another worker goes on with them. A second one ends the process at
+    once, and other workers take its runs over. Start as many workers as
+    you like on one store.
 
     \b
     outlast worker agent.py

@@ -309,9 +309,10 @@ class App:
     async def resume(self, id: str) -> Run[Any]:
         """Take a failed, cancelled or stuck run up again.
 
-        Its end is dropped, and the failed step that caused it, which is tried anew; all else that is recorded stays.
-        A failure that no step caused comes again, until the workflow's own code is changed. Raises NotResumable (an
-        effect was recorded after that step; the run is in doubt, or goes on), RunNotFound.
+        Its end is dropped, the failed step that caused it, which is tried anew, and what came of that failure; all else
+        that is recorded stays. A failure that no step caused comes again, until the workflow's own code is changed.
+        Raises NotResumable (an effect came of the failure or the cancellation, or may have; the run is in doubt, or
+        goes on), RunNotFound.
         """
         return await mending.resume(self, id)
 

@@ -40,7 +40,7 @@ def demo(
 ) -> None:
     """Kill an agent after it has charged a card, and see what becomes of the order: without Outlast, and with it.
 
-    Takes less than 30 seconds and needs nothing installed. Ends with 0 only if every ledger says what it should.
+    Takes about 15 seconds and needs nothing but Outlast. Ends with 0 only if every ledger says what it should.
     """
     folder = Path(tempfile.mkdtemp(prefix="outlast-demo-"))
     stage = Stage(folder, Narrator(silent=as_json), fast or as_json, sabotage)
