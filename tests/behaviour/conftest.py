@@ -15,6 +15,7 @@ import pytest
 
 from outlast import App
 from outlast.runtime import app as app_module
+from tests.behaviour.flows import executed
 from tests.behaviour.gated_store import Gate, GatedStore
 from tests.behaviour.stage import Ears, OpenApp, Restart
 
@@ -93,6 +94,12 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     real = app_module.open_store
     monkeypatch.setattr(app_module, "open_store", lambda url, clock: GatedStore(real(url, clock), made))
     return made
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_executed() -> None:
+    """Each test begins with an empty record of what was done."""
+    executed.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -9,18 +9,9 @@ import pytest
 
 import outlast
 import outlast.sync
-from outlast import App, WrongUse, step, workflow
+from outlast import App, WrongUse
 from outlast.codec import JsonCodec
-
-
-@step
-async def double(n: int) -> int:
-    return 2 * n
-
-
-@workflow
-async def doubled(n: int) -> int:
-    return await double(n)
+from tests.behaviour.flows import doubled
 
 
 async def result_in(app: App) -> int:

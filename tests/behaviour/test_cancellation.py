@@ -3,54 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 import outlast
 from outlast import RunCancelled, RunEnded, step, workflow
+from tests.behaviour.flows import executed, note, sleeping, waiting_at
 from tests.behaviour.stage import Door, Ears, OpenApp, failure, reaches, stuck
-
-done: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_done() -> None:
-    done.clear()
-
-
-@step
-async def note(what: Any) -> Any:
-    done.append(what)
-    return what
-
-
-@workflow
-async def sleeping(seconds: float = 3600) -> str:
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        await note("cleaned up")
-    return "woke"
-
-
-def waiting(door: Door) -> Any:
-    """Return a workflow whose one step stops at the door."""
-
-    @step
-    async def wait() -> str:
-        try:
-            await door.passed()
-        except asyncio.CancelledError:
-            done.append("step cancelled")
-            raise
-        return "passed"
-
-    @workflow
-    async def flow() -> str:
-        return await wait()
-
-    return flow
 
 
 async def test_a_run_that_nobody_has_begun_ends_at_once(open_app: OpenApp) -> None:
@@ -60,26 +19,26 @@ async def test_a_run_that_nobody_has_begun_ends_at_once(open_app: OpenApp) -> No
         assert await run.status() == "cancelled"
         async with open_app():
             assert isinstance(await failure(run), RunCancelled)
-    assert done == []
+    assert executed == []
 
 
 async def test_a_running_run_ends_and_its_step_is_cancelled(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(waiting(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         await door.reached()
         await run.cancel()
         back = await failure(run)
         assert isinstance(back, RunCancelled)
         assert await run.status() == "cancelled"
         assert (await run.info()).error == "RunCancelled: run one was cancelled"
-    assert done == ["step cancelled"]
+    assert executed == ["step cancelled"]
 
 
 async def test_cancellation_is_no_outcome_of_the_step_that_was_waiting(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(waiting(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         await door.reached()
         await run.cancel()
         await failure(run)
@@ -93,7 +52,7 @@ async def test_a_sleeping_run_is_woken_and_cleans_up(open_app: OpenApp) -> None:
         await run.cancel()
         assert isinstance(await failure(run), RunCancelled)
         assert [s.id for s in await run.steps() if s.kind == "step"] == ["main/note#1"]
-    assert done == ["cleaned up"]
+    assert executed == ["cleaned up"]
 
 
 async def test_a_sleeping_run_is_cancelled_from_another_process(open_app: OpenApp) -> None:
@@ -102,17 +61,17 @@ async def test_a_sleeping_run_is_cancelled_from_another_process(open_app: OpenAp
         await reaches(run, "waiting")
         await client.cancel("one")
         assert isinstance(await failure(await client.get("one")), RunCancelled)
-    assert done == ["cleaned up"]
+    assert executed == ["cleaned up"]
 
 
 async def test_a_running_run_is_cancelled_from_another_process(open_app: OpenApp) -> None:
     door = Door()
     async with open_app(worker=False) as client, open_app() as app:
-        await app.start(waiting(door)(), id="one")
+        await app.start(waiting_at(door)(), id="one")
         await door.reached()
         await client.cancel("one")
         assert isinstance(await failure(await client.get("one")), RunCancelled)
-    assert done == ["step cancelled"]
+    assert executed == ["step cancelled"]
 
 
 async def test_a_run_cancelled_while_no_worker_lives_ends_when_one_comes(open_app: OpenApp) -> None:
@@ -124,7 +83,7 @@ async def test_a_run_cancelled_while_no_worker_lives_ends_when_one_comes(open_ap
         assert await (await client.get("one")).status() == "waiting"
         async with open_app():
             assert isinstance(await failure(await client.get("one")), RunCancelled)
-    assert done == ["cleaned up"]
+    assert executed == ["cleaned up"]
 
 
 async def test_cancelling_twice_changes_nothing(open_app: OpenApp) -> None:
@@ -132,9 +91,9 @@ async def test_cancelling_twice_changes_nothing(open_app: OpenApp) -> None:
 
     @step
     async def slow_cleaning() -> None:
-        done.append("begun")
+        executed.append("begun")
         await door.passed()
-        done.append("ended")
+        executed.append("ended")
 
     @workflow
     async def flow() -> None:
@@ -155,7 +114,7 @@ async def test_cancelling_twice_changes_nothing(open_app: OpenApp) -> None:
         await run.cancel()  # it has ended so already
         assert await run.status() == "cancelled"
         assert len([s for s in await run.steps() if s.kind == "cancel"]) == 1
-    assert done == ["begun", "between", "ended"]
+    assert executed == ["begun", "between", "ended"]
 
 
 async def test_a_run_that_has_ended_otherwise_cannot_be_cancelled(open_app: OpenApp) -> None:
@@ -215,4 +174,4 @@ async def test_a_cancellation_asked_for_while_a_run_gets_stuck_is_kept(open_app:
         assert (await stuck(run)).reason == "in_doubt"
         await app.resolve("one", "pay", outlast.Happened(None))
         assert isinstance(await failure(run), RunCancelled)
-    assert done == []
+    assert executed == []

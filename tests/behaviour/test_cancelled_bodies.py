@@ -9,20 +9,8 @@ from typing import Any
 import pytest
 
 from outlast import RunCancelled, step, workflow
+from tests.behaviour.flows import executed, note
 from tests.behaviour.stage import Door, OpenApp, failure, has_recorded, reaches, stuck, unless_it_ends
-
-done: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_done() -> None:
-    done.clear()
-
-
-@step
-async def note(what: Any) -> Any:
-    done.append(what)
-    return what
 
 
 async def test_a_body_that_swallows_the_cancellation_goes_on(open_app: OpenApp) -> None:
@@ -75,7 +63,7 @@ async def test_all_branches_are_cancelled_and_clean_up(open_app: OpenApp) -> Non
         await reaches(run, "waiting")
         await run.cancel()
         assert isinstance(await failure(run), RunCancelled)
-    assert done == ["a", "b", "c"]
+    assert executed == ["a", "b", "c"]
 
 
 async def test_a_task_that_nobody_awaits_is_cancelled_at_the_end_of_the_body(open_app: OpenApp) -> None:
@@ -95,7 +83,7 @@ async def test_a_task_that_nobody_awaits_is_cancelled_at_the_end_of_the_body(ope
         run = await app.start(flow())
         assert await run.result() == "False"
         assert await run.status() == "succeeded"
-    assert done == ["main", "beside"]
+    assert executed == ["main", "beside"]
 
 
 async def test_a_cleaning_that_is_interrupted_goes_on_after_a_restart(open_app: OpenApp) -> None:
@@ -104,7 +92,7 @@ async def test_a_cleaning_that_is_interrupted_goes_on_after_a_restart(open_app: 
     @step
     async def slow_cleaning() -> str:
         await door.passed()
-        done.append("cleaned")
+        executed.append("cleaned")
         return "cleaned"
 
     @workflow
@@ -121,7 +109,7 @@ async def test_a_cleaning_that_is_interrupted_goes_on_after_a_restart(open_app: 
     door.open()
     async with open_app() as app:
         assert isinstance(await failure(await app.get("one")), RunCancelled)
-    assert done == ["cleaned"]
+    assert executed == ["cleaned"]
 
 
 def stubborn(door: Door, *, corrected: bool = False) -> Any:
@@ -137,7 +125,7 @@ def stubborn(door: Door, *, corrected: bool = False) -> Any:
             try:
                 await work()
             except asyncio.CancelledError:
-                done.append("caught")
+                executed.append("caught")
                 if corrected:
                     raise
 
@@ -161,7 +149,7 @@ async def test_a_body_that_catches_its_cancellation_runs_on_until_its_code_is_co
             await has_recorded(run, "step")
             door.shut()
             await door.reached(4)
-        assert (done, [s.kind for s in await run.steps()].count("cancel")) == (["caught"], 1)
+        assert (executed, [s.kind for s in await run.steps()].count("cancel")) == (["caught"], 1)
     stubborn(door, corrected=True)
     async with open_app() as app:
         run = await app.get("one")

@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
-
-import pytest
 
 import outlast
-from outlast import RunCancelled, step, workflow
+from outlast import RunCancelled, workflow
+from tests.behaviour.flows import executed, sleeping
 from tests.behaviour.stage import OpenApp, eventually, failure, reaches
-
-done: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_done() -> None:
-    done.clear()
-
-
-@step
-async def note(what: Any) -> Any:
-    done.append(what)
-    return what
-
-
-@workflow
-async def sleeping(seconds: float = 3600) -> str:
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        await note("cleaned up")
-    return "woke"
 
 
 @workflow
@@ -47,7 +23,7 @@ async def test_a_cancelled_parent_cancels_the_child_it_waits_for(open_app: OpenA
         assert isinstance(await failure(run), RunCancelled)
         (child,) = await app.runs(workflow="sleeping")
         assert isinstance(await failure(await app.get(child.id)), RunCancelled)
-    assert done == ["cleaned up"]
+    assert executed == ["cleaned up"]
 
 
 async def test_a_cancelled_parent_leaves_a_started_child_alone(open_app: OpenApp) -> None:
@@ -109,7 +85,7 @@ async def test_cancelling_reaches_children_of_children(open_app: OpenApp) -> Non
         assert isinstance(await failure(run), RunCancelled)
         for info in await app.runs():
             assert isinstance(await failure(await app.get(info.id)), RunCancelled)
-    assert done == ["cleaned up"]
+    assert executed == ["cleaned up"]
 
 
 async def _sleeps(app: outlast.App) -> bool:

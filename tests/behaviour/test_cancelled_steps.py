@@ -9,6 +9,7 @@ import pytest
 
 import outlast
 from outlast import RunCancelled, step, workflow
+from tests.behaviour.flows import executed, step_at
 from tests.behaviour.stage import Door, OpenApp, Signal, failure, has_recorded
 
 
@@ -116,15 +117,7 @@ async def test_what_it_raises_instead_does_not_make_a_failure_of_the_cancellatio
 
 async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp) -> None:
     door = Door()
-    seen: list[str] = []
-
-    @step
-    async def wait() -> None:
-        try:
-            await door.passed()
-        except asyncio.CancelledError:
-            seen.append("given up")
-            raise
+    wait = step_at(door)
 
     @step
     async def begun() -> None:
@@ -145,7 +138,7 @@ async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp)
         run = await app.start(flow())
         assert "went on" in await run.result()
         assert await run.status() == "succeeded"
-    assert seen == ["given up"]
+    assert executed == ["step cancelled"]
 
 
 async def test_a_step_that_ignores_its_cancellation_holds_up_the_end(open_app: OpenApp) -> None:

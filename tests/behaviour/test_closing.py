@@ -10,6 +10,7 @@ import pytest
 
 import outlast
 from outlast import step, workflow
+from tests.behaviour.flows import waiting_at
 from tests.behaviour.stage import Door, OpenApp, eventually
 
 
@@ -66,22 +67,13 @@ async def test_runs_of_a_cancelled_drain_go_on_elsewhere_at_once(open_app: OpenA
     """Were its lease still beaten, nobody would take them."""
     door = Door()
 
-    @step
-    async def hold() -> str:
-        await door.passed()
-        return "done"
-
-    @workflow
-    async def flow() -> str:
-        return await hold()
-
     app = await open_app(grace=3600.0).__aenter__()
-    run = await app.start(flow())
+    run = await app.start(waiting_at(door)())
     await door.reached()
     await cancelled_after(5, app.__aexit__(None, None, None))
     door.open()
     async with open_app() as other:
-        assert await (await other.get(run.id)).result() == "done"
+        assert await (await other.get(run.id)).result() == "passed"
     assert door.arrived == 2
 
 

@@ -13,14 +13,8 @@ import pytest
 
 import outlast
 from outlast import NotResumable, step, workflow
+from tests.behaviour.flows import executed
 from tests.behaviour.stage import Ears, OpenApp, Restart, reaches, stuck
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
 
 
 def deploy(body: Callable[[], Awaitable[Any]]) -> Any:

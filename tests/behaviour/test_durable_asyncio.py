@@ -11,27 +11,15 @@ import pytest
 
 import outlast
 from outlast import RunCancelled, step, workflow
+from tests.behaviour.flows import executed, note
 from tests.behaviour.stage import OpenApp, Restart, failure, reaches
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-async def do(what: Any) -> Any:
-    executed.append(what)
-    return what
 
 
 async def test_gather(restart: Restart) -> None:
     @workflow
     async def flow() -> list[Any]:
-        first = await asyncio.gather(do("a"), do("b"), return_exceptions=True)
-        return [first, await asyncio.gather(restart.point(), do("c"), do("d"))]
+        first = await asyncio.gather(note("a"), note("b"), return_exceptions=True)
+        return [first, await asyncio.gather(restart.point(), note("c"), note("d"))]
 
     assert await restart.result(flow()) == [["a", "b"], [None, "c", "d"]]
     assert sorted(executed) == ["a", "b", "c", "d"]
@@ -39,7 +27,7 @@ async def test_gather(restart: Restart) -> None:
 
 async def test_gather_of_nothing_and_of_plain_coroutines(restart: Restart) -> None:
     async def twice(what: str) -> list[str]:
-        return [await do(what), await do(what + what)]
+        return [await note(what), await note(what + what)]
 
     @workflow
     async def flow() -> list[Any]:
@@ -55,9 +43,9 @@ async def test_gather_of_nothing_and_of_plain_coroutines(restart: Restart) -> No
 async def test_wait_for_in_time(restart: Restart) -> None:
     @workflow
     async def flow() -> list[Any]:
-        first = await asyncio.wait_for(do("a"), 3600)
+        first = await asyncio.wait_for(note("a"), 3600)
         await asyncio.wait_for(restart.point(), 3600)
-        return [first, await asyncio.wait_for(do("b"), 3600)]
+        return [first, await asyncio.wait_for(note("b"), 3600)]
 
     assert await restart.result(flow()) == ["a", "b"]
     assert executed == ["a", "b"]
@@ -73,7 +61,7 @@ async def test_wait_for_too_late(restart: Restart) -> None:
         try:
             await asyncio.wait_for(never(), 0.02)
         except TimeoutError:
-            await do("timed out")
+            await note("timed out")
         await restart.point()
         return "went on"
 
@@ -86,7 +74,7 @@ async def test_timeout_blocks(restart: Restart) -> None:
     async def flow() -> list[Any]:
         outcomes: list[Any] = []
         async with asyncio.timeout(3600):
-            outcomes.append(await do("in time"))
+            outcomes.append(await note("in time"))
         try:
             async with asyncio.timeout(0.02):
                 await asyncio.sleep(3600)
@@ -124,7 +112,7 @@ async def test_sleep_returns_its_result_and_lets_others_run(restart: Restart) ->
 async def test_as_completed_over_tasks(restart: Restart) -> None:
     @workflow
     async def flow() -> list[Any]:
-        tasks = [asyncio.create_task(do(n)) for n in range(5)]
+        tasks = [asyncio.create_task(note(n)) for n in range(5)]
         found = [await future for future in asyncio.as_completed(tasks)]
         await restart.point()
         return [sorted(found), found]
@@ -139,7 +127,7 @@ async def test_as_completed_over_calls(restart: Restart) -> None:
 
     @workflow
     async def flow() -> int:
-        orders.append([await future for future in asyncio.as_completed([do(n) for n in range(5)])])
+        orders.append([await future for future in asyncio.as_completed([note(n) for n in range(5)])])
         await restart.point()
         return len(orders[-1])
 
@@ -151,7 +139,7 @@ async def test_task_groups(restart: Restart) -> None:
     @workflow
     async def flow() -> list[Any]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(do(n)) for n in range(3)]
+            tasks = [group.create_task(note(n)) for n in range(3)]
             group.create_task(restart.point())
         return [task.result() for task in tasks]
 
@@ -179,7 +167,7 @@ async def test_a_task_group_cancels_the_others_when_one_fails(restart: Restart) 
                 group.create_task(never())
                 group.create_task(fail())
         except* ValueError:
-            await do("failed")
+            await note("failed")
         await restart.point()
         return "done"
 
@@ -194,7 +182,7 @@ async def test_events_conditions_and_barriers(restart: Restart) -> None:
 
         async def waiter(n: int) -> None:
             await event.wait()
-            order.append(await do(f"event {n}"))
+            order.append(await note(f"event {n}"))
             await barrier.wait()
             async with condition:
                 order.append(f"condition {n}")
@@ -253,7 +241,7 @@ async def test_queues(restart: Restart) -> None:
         async def worker() -> None:
             while True:
                 item = await queue.get()
-                results.append(await do(item))
+                results.append(await note(item))
                 queue.task_done()
 
         workers = [asyncio.create_task(worker()) for _ in range(3)]
@@ -273,16 +261,16 @@ async def test_queues(restart: Restart) -> None:
 async def test_async_generators_and_context_managers(restart: Restart) -> None:
     @contextlib.asynccontextmanager
     async def transaction(name: str) -> Any:
-        await do(f"begin {name}")
+        await note(f"begin {name}")
         try:
             yield name
         finally:
-            await do(f"end {name}")
+            await note(f"end {name}")
 
     async def numbers() -> Any:
         try:
             for n in range(10):
-                yield await do(n)
+                yield await note(n)
         finally:
             executed.append("closed")
 
@@ -306,7 +294,7 @@ async def test_context_variables_are_those_of_each_task(restart: Restart) -> Non
 
     async def branch(name: str) -> str:
         variable.set(name)
-        await do(name)
+        await note(name)
         return variable.get()
 
     @workflow
@@ -334,13 +322,13 @@ async def test_a_body_that_spins_fails_by_name_and_holds_nobody_up(open_app: Ope
 
 @workflow
 async def flow_of_one() -> int:
-    return int(await do(1))
+    return int(await note(1))
 
 
 async def test_a_body_that_polls_for_a_step_gets_there(restart: Restart) -> None:
     @workflow
     async def polling() -> Any:
-        task = asyncio.create_task(do("polled"))
+        task = asyncio.create_task(note("polled"))
         while not task.done():  # noqa: ASYNC110 - what this test is about
             await asyncio.sleep(0)
         await restart.point()
@@ -353,7 +341,7 @@ async def test_a_body_that_polls_for_a_step_gets_there(restart: Restart) -> None
 async def test_shielded_work_is_left_to_finish(open_app: OpenApp) -> None:
     @workflow
     async def flow() -> None:
-        inner = asyncio.create_task(do("shielded"))
+        inner = asyncio.create_task(note("shielded"))
         try:
             await asyncio.shield(inner)
             await asyncio.sleep(3600)

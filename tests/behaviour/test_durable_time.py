@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from outlast import step, workflow
+from tests.behaviour.flows import executed, note
 from tests.behaviour.stage import Door, OpenApp, Restart, reaches
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-async def do(what: Any) -> Any:
-    executed.append(what)
-    return what
 
 
 async def test_a_deadline_does_not_start_over_after_a_restart(open_app: OpenApp) -> None:
@@ -134,9 +121,9 @@ async def test_the_winner_of_a_race_is_the_one_recorded_first_for_ever(
 async def test_a_long_sleep_survives_any_number_of_restarts(open_app: OpenApp) -> None:
     @workflow
     async def flow() -> str:
-        await do("before")
+        await note("before")
         await asyncio.sleep(0.4)
-        return await do("after")
+        return await note("after")
 
     async with open_app() as app:
         run = await app.start(flow(), id="one")
@@ -181,10 +168,10 @@ async def test_a_limit_of_any_length_ends_nothing_before_its_time(open_app: Open
 
     @workflow
     async def flow() -> list[str]:
-        said = [await asyncio.wait_for(do("wait_for"), seconds)]
+        said = [await asyncio.wait_for(note("wait_for"), seconds)]
         async with asyncio.timeout(seconds):
-            said.append(await do("timeout"))
-        for tasks in ([slept(), do("second")], [do("first"), slept()]):
+            said.append(await note("timeout"))
+        for tasks in ([slept(), note("second")], [note("first"), slept()]):
             racing = [asyncio.create_task(task) for task in tasks]
             done, _ = await asyncio.wait(racing, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             said += [task.result() for task in done]

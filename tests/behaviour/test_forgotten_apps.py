@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from outlast import App, step, workflow
+from outlast import App, workflow
+from tests.behaviour.flows import waiting_at
 from tests.behaviour.stage import Door, Ears, OpenApp, reaches
 
 
@@ -56,18 +57,9 @@ def test_an_app_whose_loop_was_closed_warns_and_leaves_its_runs_to_others(
 def test_a_step_that_ends_with_its_loop_has_not_failed(open_app: OpenApp, ears: Ears) -> None:
     door = Door()
 
-    @step
-    async def fetch() -> str:
-        await door.passed()
-        return "fetched"
-
-    @workflow
-    async def fetching() -> str:
-        return await fetch()
-
     async def forget() -> None:
         app = await open_app(lease=0.3).__aenter__()
-        await app.start(fetching(), id="one")
+        await app.start(waiting_at(door)(), id="one")
         await door.reached()
 
     async def go_on() -> str:
@@ -78,7 +70,7 @@ def test_a_step_that_ends_with_its_loop_has_not_failed(open_app: OpenApp, ears: 
         warnings.simplefilter("ignore", ResourceWarning)
         run_and_forget(forget())
     door.open()
-    assert asyncio.run(go_on()) == "fetched"
+    assert asyncio.run(go_on()) == "passed"
     assert not ears.heard("step.failed")
 
 

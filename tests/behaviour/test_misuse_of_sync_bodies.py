@@ -5,41 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from typing import Any
-
-import pytest
 
 import outlast
-from outlast import WrongUse, step, workflow
+from outlast import WrongUse, workflow
 from outlast.sync import sleep, start
+from tests.behaviour.flows import add, add_async, executed, summing
 from tests.behaviour.stage import OpenApp
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-def add(a: int, b: int) -> int:
-    executed.append((a, b))
-    return a + b
-
-
-@step
-async def add_async(a: int, b: int) -> int:
-    executed.append((a, b))
-    return a + b
-
-
-@workflow
-def summing(n: int) -> int:
-    total = 0
-    for i in range(n):
-        total = add(total, i)
-    return total
 
 
 async def test_a_call_in_another_thread_of_the_body_is_refused(open_app: OpenApp) -> None:

@@ -11,15 +11,9 @@ import pytest
 import outlast
 from outlast import DidNotHappen, Happened, step, workflow
 from outlast.stores.verbs import StartRun
+from tests.behaviour.flows import executed
 from tests.behaviour.gated_store import Gate
 from tests.behaviour.stage import Door, Ears, OpenApp, eventually, unless_it_ends
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
 
 
 async def worker_of(ears: Ears) -> str:

@@ -12,15 +12,9 @@ from outlast import step, workflow
 from outlast.runtime import app as app_module
 from outlast.runtime import steps
 from outlast.stores.verbs import Finish, StartRun, Write
+from tests.behaviour.flows import executed, waiting_at
 from tests.behaviour.gated_store import Gate
 from tests.behaviour.stage import Door, Ears, OpenApp, eventually
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
 
 
 @step(effect="pure")
@@ -304,15 +298,7 @@ async def test_a_client_does_not_wait_behind_a_worker_that_waits_for_the_store(
 ) -> None:
     monkeypatch.setattr(app_module, "CLIENT_PATIENCE_S", 0.05)
     door = Door()
-
-    @step
-    async def wait() -> str:
-        await door.passed()
-        return "waited"
-
-    @workflow
-    async def waiting() -> str:
-        return await wait()
+    waiting = waiting_at(door)
 
     async with open_app(on_event=ears) as app:
         running = await app.start(waiting())
@@ -323,4 +309,4 @@ async def test_a_client_does_not_wait_behind_a_worker_that_waits_for_the_store(
         with pytest.raises(outlast.StoreUnavailable, match="taken the store away"):
             await app.start(waiting(), id="one")
         gate.fail(lambda _: "")
-        assert await running.result() == "waited"
+        assert await running.result() == "passed"

@@ -9,20 +9,8 @@ import pytest
 
 import outlast
 from outlast import step, workflow
+from tests.behaviour.flows import executed, note, waiting_at
 from tests.behaviour.stage import Door, Ears, OpenApp, eventually, reaches, unless_it_ends
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-async def note(what: Any) -> Any:
-    executed.append(what)
-    return what
 
 
 @workflow
@@ -188,17 +176,8 @@ async def test_no_attempt_begins_while_its_run_is_being_parked(open_app: OpenApp
 async def test_leaving_hands_runs_back_and_another_takes_them_at_once(open_app: OpenApp, ears: Ears) -> None:
     door = Door()
 
-    @step
-    async def wait() -> str:
-        await door.passed()
-        return "passed"
-
-    @workflow
-    async def flow() -> str:
-        return await wait()
-
     async with open_app(on_event=ears) as app:
-        await app.start(flow(), id="one")
+        await app.start(waiting_at(door)(), id="one")
         await door.reached()
     assert ears.heard("worker.stopped")
     async with open_app(worker=False) as client:

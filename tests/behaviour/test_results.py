@@ -12,49 +12,25 @@ import pytest
 import outlast
 from outlast import RunCancelled, RunNotFound, RunStuck, WrongUse, step, workflow
 from outlast.stores.verbs import Prune
+from tests.behaviour.flows import doubled, waiting_at
 from tests.behaviour.stage import Door, OpenApp, eventually, reaches
-
-
-@step
-async def double(n: int) -> int:
-    return 2 * n
-
-
-@workflow
-async def doubled(n: int) -> int:
-    return await double(n)
-
-
-def slow_workflow(door: Door) -> Any:
-    """Return a workflow that ends when the door opens."""
-
-    @step
-    async def work() -> str:
-        await door.passed()
-        return "done"
-
-    @workflow
-    async def slow() -> str:
-        return await work()
-
-    return slow
 
 
 async def test_many_waiters_get_the_same_result(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(slow_workflow(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         others = [await app.get("one") for _ in range(20)]
         waiters = [asyncio.create_task(r.result()) for r in (run, *others, *others)]
         await door.reached()
         door.open()
-        assert await asyncio.gather(*waiters) == ["done"] * 41
+        assert await asyncio.gather(*waiters) == ["passed"] * 41
 
 
 async def test_cancelling_a_waiter_only_cancels_the_waiting(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(slow_workflow(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         waiter = asyncio.create_task(run.result())
         await door.reached()
         waiter.cancel()
@@ -62,20 +38,20 @@ async def test_cancelling_a_waiter_only_cancels_the_waiting(open_app: OpenApp) -
             await waiter
         assert await run.status() == "running"
         door.open()
-        assert await run.result() == "done"
-        assert await (await app.get("one")).result() == "done"
+        assert await run.result() == "passed"
+        assert await (await app.get("one")).result() == "passed"
 
 
 async def test_a_result_that_takes_too_long_ends_the_waiting_only(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(slow_workflow(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         with pytest.raises(TimeoutError, match=r"run one \(\w+\) had not ended after 0\.01 s: it is running on worker"):
             await run.result(timeout=0.01)
         with pytest.raises(TimeoutError):
             await run.result(timeout=0)
         door.open()
-        assert await run.result(timeout=20) == "done"
+        assert await run.result(timeout=20) == "passed"
 
 
 async def test_a_timeout_of_zero_asks_whether_the_run_has_ended(open_app: OpenApp) -> None:
@@ -92,7 +68,8 @@ async def test_who_waits_in_vain_is_told_that_nobody_executes_the_run(open_app: 
         run = await client.start(doubled(2), id="one")
         with pytest.raises(TimeoutError) as told:
             await run.result(timeout=0.01)
-    command = f"outlast worker {__name__} --url {url}" if "sqlite" in url else "App(worker=True) in this process"
+    module = doubled.fn.__module__
+    command = f"outlast worker {module} --url {url}" if "sqlite" in url else "App(worker=True) in this process"
     why = f"it is pending, and no worker is alive; start one: {command}"
     assert str(told.value) == f"run one (doubled) had not ended after 0.01 s: {why}"
 
@@ -100,11 +77,11 @@ async def test_who_waits_in_vain_is_told_that_nobody_executes_the_run(open_app: 
 async def test_a_client_in_another_app_gets_the_result(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app, open_app(worker=False) as client:
-        await app.start(slow_workflow(door)(), id="one")
+        await app.start(waiting_at(door)(), id="one")
         waiter = asyncio.create_task((await client.get("one")).result())
         await door.reached()
         door.open()
-        assert await waiter == "done"
+        assert await waiter == "passed"
 
 
 async def test_a_client_in_another_process_gets_the_result(sqlite_url: str) -> None:
@@ -120,12 +97,12 @@ async def test_a_client_in_another_process_gets_the_result(sqlite_url: str) -> N
     )
     door = Door()
     async with outlast.App(sqlite_url) as app:
-        await app.start(slow_workflow(door)(), id="one")
+        await app.start(waiting_at(door)(), id="one")
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", source, stdout=subprocess.PIPE)
         assert process.stdout is not None
         assert await process.stdout.readline() == b"waiting\n"
         door.open()
-        assert await process.stdout.readline() == b"done\n"
+        assert await process.stdout.readline() == b"passed\n"
         assert await process.wait() == 0
 
 
@@ -170,18 +147,18 @@ async def test_waiting_for_a_stuck_run_says_that_a_person_is_needed(open_app: Op
 async def test_a_waiter_learns_that_the_run_was_cancelled(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(slow_workflow(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         waiter = asyncio.create_task(run.result())
         await door.reached()
         await app.cancel("one")
-        with pytest.raises(RunCancelled, match=r"run one \(slow\) was cancelled"):
+        with pytest.raises(RunCancelled, match=r"run one \(waiting\) was cancelled"):
             await waiter
 
 
 async def test_a_waiter_learns_that_the_app_was_closed(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(slow_workflow(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         waiter = asyncio.create_task(run.result())
         await door.reached()
     with pytest.raises(WrongUse, match="the App was closed while somebody waited"):
@@ -214,7 +191,7 @@ async def test_a_handle_follows_its_run_through_a_resume(open_app: OpenApp) -> N
 async def test_who_waits_for_a_run_that_was_deleted_is_told(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app, open_app(worker=False) as client:
-        run = await app.start(slow_workflow(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         await door.reached()
         handle = await client.get("one")
         door.open()
@@ -246,7 +223,7 @@ async def test_the_status_tells_where_a_run_stands(open_app: OpenApp) -> None:
         await asyncio.sleep(3600)
 
     async with open_app() as app:
-        run = await app.start(slow_workflow(door)(), id="one")
+        run = await app.start(waiting_at(door)(), id="one")
         await door.reached()
         assert await run.status() == "running"
         door.open()

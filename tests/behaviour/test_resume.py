@@ -9,22 +9,15 @@ import pytest
 
 import outlast
 from outlast import NotResumable, Retry, RunCancelled, step, workflow
+from tests.behaviour.flows import executed, note, waiting_at
 from tests.behaviour.stage import Door, OpenApp, eventually, failure, reaches, stuck
 
-executed: list[Any] = []
 healthy: list[bool] = []
 
 
 @pytest.fixture(autouse=True)
 def sick() -> None:
-    executed.clear()
     healthy.clear()
-
-
-@step
-async def note(what: Any) -> Any:
-    executed.append(what)
-    return what
 
 
 @step
@@ -235,31 +228,23 @@ async def test_a_cancelled_run_does_its_wait_again_after_a_resume(open_app: Open
 async def test_a_parent_cancelled_while_it_waited_for_its_child_waits_again_after_a_resume(open_app: OpenApp) -> None:
     """Cancellation is not an outcome of the step that was waiting."""
     door = Door()
-
-    @step
-    async def wait() -> str:
-        await door.passed()
-        return "child"
-
-    @workflow
-    async def child() -> str:
-        return await wait()
+    child = waiting_at(door)
 
     @workflow
     async def parent() -> str:
-        return await child()
+        return str(await child())
 
     async with open_app() as app:
         run = await app.start(parent(), id="p")
         await door.reached()
-        (info,) = await app.runs(workflow="child")
+        (info,) = await app.runs(workflow=child.name)
         await run.cancel()
         assert isinstance(await failure(run), RunCancelled)
         assert isinstance(await failure(await app.get(info.id)), RunCancelled)
         door.open()
         await app.resume(info.id)
         await app.resume("p")
-        assert await run.result() == "child"
+        assert await run.result() == "passed"
 
 
 async def test_a_cancelled_run_that_cleaned_up_with_an_effect_is_refused(open_app: OpenApp) -> None:

@@ -9,15 +9,14 @@ import pytest
 
 import outlast
 from outlast import NotResumable, step, workflow
+from tests.behaviour.flows import executed
 from tests.behaviour.stage import Door, OpenApp, failure, stuck
 
-executed: list[Any] = []
 healthy: list[bool] = []
 
 
 @pytest.fixture(autouse=True)
 def sick() -> None:
-    executed.clear()
     healthy.clear()
 
 

@@ -14,19 +14,10 @@ import pytest
 
 import outlast.sync
 from outlast import App, WrongUse, step, workflow
+from tests.behaviour.flows import doubled
 from tests.behaviour.stage import Door, Ears, OpenApp, reaches
 
 PROGRAM = Path(__file__).parent / "programs" / "same_start.py"
-
-
-@step
-async def double(n: int) -> int:
-    return 2 * n
-
-
-@workflow
-async def doubled(n: int) -> int:
-    return await double(n)
 
 
 def test_starts_from_several_threads_execute_once(url: str) -> None:

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
-
-import pytest
 
 from outlast import RunCancelled, step, workflow
 from outlast.sync import sleep
+from tests.behaviour.flows import add, executed, step_at
 from tests.behaviour.stage import Door, OpenApp, eventually, failure, has_recorded, reaches
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-def add(a: int, b: int) -> int:
-    executed.append((a, b))
-    return a + b
 
 
 async def test_cancellation_comes_where_the_body_waits_and_it_cleans_up(open_app: OpenApp) -> None:
@@ -47,14 +32,7 @@ async def test_cancellation_comes_where_the_body_waits_and_it_cleans_up(open_app
 
 async def test_cancellation_reaches_a_step_in_flight(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        try:
-            await door.passed()
-        except asyncio.CancelledError:
-            executed.append("step cancelled")
-            raise
+    wait = step_at(door)
 
     @workflow
     def flow() -> None:
@@ -110,18 +88,11 @@ async def test_a_body_may_swallow_the_cancellation(open_app: OpenApp) -> None:
 async def test_a_call_that_is_not_waited_for_is_given_up_at_the_end(open_app: OpenApp) -> None:
     """As a task that an async body leaves behind."""
     door, finished = Door(), Door()
+    left_behind = step_at(door)
 
     @workflow
     def resting() -> None:
         sleep(3600)
-
-    @step
-    async def left_behind() -> None:
-        try:
-            await door.passed()
-        except asyncio.CancelledError:
-            executed.append("given up")
-            raise
 
     @step(effect="once")
     async def pay() -> str:
@@ -144,11 +115,11 @@ async def test_a_call_that_is_not_waited_for_is_given_up_at_the_end(open_app: Op
 
     async with open_app() as app:
         run = await app.start(flow(), id="one")
-        await eventually(lambda: "given up" in executed)
+        await eventually(lambda: "step cancelled" in executed)
         assert await run.status() == "running"  # the `once` attempt comes to its outcome
         finished.open()
         assert await run.result() == "ended"
         assert [s.value for s in await run.steps() if s.name == "pay"] == ["receipt"]
         for child in await app.runs(workflow="resting"):
             assert isinstance(await failure(await app.get(child.id)), RunCancelled)
-    assert executed[-2:] == ["given up", "paid"]
+    assert executed[-2:] == ["step cancelled", "paid"]

@@ -18,17 +18,8 @@ import pytest
 import outlast
 import outlast.sync
 from outlast import Happened, RunCancelled, RunConflict, WrongUse, step, workflow
+from tests.behaviour.flows import doubled
 from tests.behaviour.stage import Door
-
-
-@step
-async def double(n: int) -> int:
-    return 2 * n
-
-
-@workflow
-async def doubled(n: int) -> int:
-    return await double(n)
 
 
 @workflow

@@ -6,39 +6,11 @@ import asyncio
 import threading
 from typing import Any
 
-import pytest
-
 import outlast
 from outlast import Happened, Retry, StepTimeout, step, workflow
 from outlast.sync import sleep, start
+from tests.behaviour.flows import add, add_async, executed, summing
 from tests.behaviour.stage import Door, Ears, OpenApp, eventually, failure, reaches, stuck, unless_it_ends
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-def add(a: int, b: int) -> int:
-    executed.append((a, b))
-    return a + b
-
-
-@step
-async def add_async(a: int, b: int) -> int:
-    executed.append((a, b))
-    return a + b
-
-
-@workflow
-def summing(n: int) -> int:
-    total = 0
-    for i in range(n):
-        total = add(total, i)
-    return total
 
 
 def stopping(door: Door) -> Any:

@@ -14,20 +14,8 @@ import pytest
 import outlast
 import outlast.sync
 from outlast import LostRun, step, workflow
+from tests.behaviour.flows import add, executed
 from tests.behaviour.stage import OpenApp, failure
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-def add(a: int, b: int) -> int:
-    executed.append((a, b))
-    return a + b
 
 
 @step(effect="pure")

@@ -5,25 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from typing import Any
-
-import pytest
 
 from outlast import step, workflow
+from tests.behaviour.flows import add, executed
 from tests.behaviour.stage import Door, OpenApp, eventually, unless_it_ends
-
-executed: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_executed() -> None:
-    executed.clear()
-
-
-@step
-def add(a: int, b: int) -> int:
-    executed.append((a, b))
-    return a + b
 
 
 async def test_the_body_has_a_thread_of_its_own_and_its_steps_have_others(open_app: OpenApp) -> None:
