@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-import outlast
-from outlast import DidNotHappen, EncodingError, Happened, Retry, StepError, step, workflow
+from outlast import DidNotHappen, EncodingError, Happened, Retry, step, workflow
 from tests.behaviour.stage import OpenApp, failure, stuck
-
-
-class BareJson:
-    """What one writes first: `json`, with the errors that it raises itself."""
-
-    def encode(self, value: object) -> bytes:
-        return json.dumps(value).encode()
-
-    def comparable(self, value: object, encoded: bytes) -> bytes:
-        return encoded
-
-    def decode(self, data: bytes, type: object = Any) -> Any:
-        return json.loads(data)
-
-    def encode_error(self, error: BaseException) -> bytes:
-        return json.dumps([type(error).__name__, error.args]).encode()
-
-    def decode_error(self, data: bytes) -> BaseException:
-        name, args = json.loads(data)
-        known = getattr(outlast, name, None) or getattr(__builtins__, name, None)
-        return known(*args) if isinstance(known, type) else StepError(f"{name}: {args}", type_name=name)
+from tests.support.bare_codec import BareCodec
 
 
 @pytest.mark.parametrize("effect", ["pure", "idempotent", "once"])
@@ -56,7 +34,7 @@ async def test_a_result_fails_its_step_once(open_app: OpenApp, effect: Any, bloc
             return str(refused)
         return "stored"
 
-    async with open_app(codec=BareJson()) as app:
+    async with open_app(codec=BareCodec()) as app:
         says = await (await app.start(flow(), id="one")).result()
     assert "of run one returned what cannot be stored" in says
     assert "type set is not JSON serializable" in says
@@ -82,7 +60,7 @@ async def test_arguments_are_refused_where_they_are_given(open_app: OpenApp) -> 
                 refused.append(str(error))
         return refused
 
-    async with open_app(codec=BareJson()) as app:
+    async with open_app(codec=BareCodec()) as app:
         with pytest.raises(EncodingError, match="not JSON serializable"):
             await app.start(flow({1}), id="one")
         assert await app.runs() == []
@@ -94,7 +72,7 @@ async def test_a_result_of_the_run_fails_the_run(open_app: OpenApp) -> None:
     async def flow() -> Any:
         return {1}
 
-    async with open_app(codec=BareJson()) as app:
+    async with open_app(codec=BareCodec()) as app:
         run = await app.start(flow())
         assert isinstance(await failure(run), EncodingError)
         assert await run.status() == "failed"
@@ -111,7 +89,7 @@ async def test_a_plain_error_is_stored_as_what_it_is(open_app: OpenApp) -> None:
     async def flow(what: str) -> None:
         await fail(what)
 
-    async with open_app(codec=BareJson()) as app:
+    async with open_app(codec=BareCodec()) as app:
         for what in ("plain", "with a set"):
             run = await app.start(flow(what))
             back = await failure(run)
@@ -133,7 +111,7 @@ async def test_an_answer_of_confirm_is_not_taken_for_a_no(open_app: OpenApp) -> 
     async def flow() -> None:
         await send()
 
-    async with open_app(codec=BareJson()) as app:
+    async with open_app(codec=BareCodec()) as app:
         info = await stuck(await app.start(flow()))
     assert info.reason == "in_doubt"
     assert "not JSON serializable" in info.detail
@@ -141,7 +119,7 @@ async def test_an_answer_of_confirm_is_not_taken_for_a_no(open_app: OpenApp) -> 
 
 
 async def test_what_cannot_be_read_again_sticks_the_run_and_names_it(open_app: OpenApp) -> None:
-    class Forgetful(BareJson):
+    class Forgetful(BareCodec):
         forgot = False
 
         def decode(self, data: bytes, type: object = Any) -> Any:

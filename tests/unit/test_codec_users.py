@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,29 +10,10 @@ import pytest
 from outlast.codec import Codec, JsonCodec
 from outlast.codec.users_codec import UsersCodec, held_to_its_promises
 from outlast.core.errors import DecodingError, EncodingError, PayloadTooLarge, StepError
+from tests.support.bare_codec import BareCodec
 
 
-class Bare:
-    """Does what `json` does, and raises what it raises."""
-
-    def encode(self, value: object) -> bytes:
-        return json.dumps(value).encode()
-
-    def comparable(self, value: object, encoded: bytes) -> bytes:
-        return encoded
-
-    def decode(self, data: bytes, type: object = Any) -> Any:
-        return json.loads(data)
-
-    def encode_error(self, error: BaseException) -> bytes:
-        return json.dumps([type(error).__name__, error.args]).encode()
-
-    def decode_error(self, data: bytes) -> BaseException:
-        name, args = json.loads(data)
-        return StepError(*args, type_name=name, text=str(args))
-
-
-class Doing(Bare):
+class Doing(BareCodec):
     """Has one method that does something else."""
 
     def __init__(self, **methods: Callable[..., Any]) -> None:
@@ -48,18 +28,18 @@ def fail(*_: object) -> Any:
 def test_the_default_codec_needs_no_guard() -> None:
     codec = JsonCodec()
     assert held_to_its_promises(codec) is codec
-    guarded: Codec = held_to_its_promises(Bare())
+    guarded: Codec = held_to_its_promises(BareCodec())
     assert isinstance(guarded, UsersCodec)
     assert guarded.decode(guarded.encode({"a": [1]})) == {"a": [1]}
 
 
 def test_what_it_raises_is_an_error_of_the_codec() -> None:
     with pytest.raises(EncodingError, match=r"^\$: the codec's encode failed: TypeError: .*set"):
-        UsersCodec(Bare()).encode({1})
+        UsersCodec(BareCodec()).encode({1})
     with pytest.raises(EncodingError, match="the codec's comparable failed: OSError: no key"):
         UsersCodec(Doing(comparable=fail)).comparable(1, b"1")
     with pytest.raises(DecodingError, match="the codec's decode failed: JSONDecodeError"):
-        UsersCodec(Bare()).decode(b"{")
+        UsersCodec(BareCodec()).decode(b"{")
 
 
 def test_what_it_raises_by_the_book_stays_as_it_is() -> None:
@@ -82,7 +62,7 @@ def test_what_it_returns_has_to_be_bytes(wrong: object) -> None:
 
 
 def test_an_error_that_it_cannot_encode_keeps_its_type_and_text() -> None:
-    codec = UsersCodec(Bare())
+    codec = UsersCodec(BareCodec())
     back = codec.decode_error(codec.encode_error(ValueError({1})))
     assert isinstance(back, StepError)
     assert str(back) == "builtins:ValueError: {1}"
