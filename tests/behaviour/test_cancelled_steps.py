@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import outlast
-from outlast import RunCancelled, step, workflow
+from outlast import App, Run, RunCancelled, step, workflow
 from tests.behaviour.flows import executed, step_at
 from tests.behaviour.stage import Door, OpenApp, Signal, failure, has_recorded
 
@@ -33,6 +33,20 @@ async def wait_for_others(door: Door) -> None:
         group.create_task(asyncio.to_thread(lambda: None))
 
 
+async def cancelled_within(work: Any, door: Door, app: App) -> Run[Any]:
+    """Return a run that was cancelled when its one step had come to the door, and has ended."""
+
+    @workflow
+    async def flow() -> None:
+        await work()
+
+    run = await app.start(flow())
+    await door.reached()
+    await run.cancel()
+    assert isinstance(await failure(run), RunCancelled)
+    return run
+
+
 @pytest.mark.parametrize("waiting", [wait_for_a_door, yield_for_ever, wait_for_others])
 async def test_it_cleans_up_before_its_run_has_ended(open_app: OpenApp, waiting: Any) -> None:
     door = Door()
@@ -50,16 +64,8 @@ async def test_it_cleans_up_before_its_run_has_ended(open_app: OpenApp, waiting:
         finally:
             seen.append("finally")
 
-    @workflow
-    async def flow() -> None:
-        await work()
-
     async with open_app() as app:
-        run = await app.start(flow())
-        await door.reached()
-        await run.cancel()
-        with pytest.raises(RunCancelled):
-            await run.result()
+        run = await cancelled_within(work, door, app)
         assert seen == ["cancelled", "cleaned up", "finally"]
         assert await run.status() == "cancelled"
         assert [shown.kind for shown in await run.steps()] == ["cancel"]
@@ -103,16 +109,9 @@ async def test_what_it_raises_instead_does_not_make_a_failure_of_the_cancellatio
         finally:
             raise ConnectionError("while it cleaned up")
 
-    @workflow
-    async def flow() -> None:
-        await work()
-
     async with open_app() as app:
-        run = await app.start(flow())
-        await door.reached()
-        await run.cancel()
-        with pytest.raises(RunCancelled):
-            await run.result()
+        run = await cancelled_within(work, door, app)
+        assert await run.status() == "cancelled"
 
 
 async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -30,15 +31,22 @@ class Gauge:
             self.inside -= 1
 
 
-@pytest.mark.parametrize("limit", [1, 3])
-async def test_more_runs_than_fit_in_memory_all_finish(open_app: OpenApp, limit: int) -> None:
-    gauge = Gauge()
+def measured(gauge: Gauge) -> Any:
+    """Return a step that returns its argument, and is measured meanwhile."""
 
     @step
     async def work(n: int) -> int:
         with gauge:
             await asyncio.sleep(0.001)
         return n
+
+    return work
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_more_runs_than_fit_in_memory_all_finish(open_app: OpenApp, limit: int) -> None:
+    gauge = Gauge()
+    work = measured(gauge)
 
     @workflow
     async def flow(n: int) -> int:
@@ -103,12 +111,7 @@ async def test_waiting_runs_do_not_count(open_app: OpenApp) -> None:
 
 async def test_no_more_steps_are_in_flight_than_allowed(open_app: OpenApp) -> None:
     gauge = Gauge()
-
-    @step
-    async def work(n: int) -> int:
-        with gauge:
-            await asyncio.sleep(0.001)
-        return n
+    work = measured(gauge)
 
     @workflow
     async def fan_out() -> list[int]:

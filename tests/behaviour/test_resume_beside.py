@@ -226,8 +226,21 @@ async def test_an_effect_that_came_of_the_failure_in_another_task_stands_against
 # -- what was given up ---------------------------------------------------------------------------
 
 
+def failing_after(door: Door) -> Any:
+    """Return a step that does as `flaky`, and fails only after another has come to the door."""
+
+    @step(effect="pure")
+    async def fails() -> str:
+        if not healthy:
+            await door.reached()
+        return await flaky.fn()
+
+    return fails
+
+
 async def test_a_failure_that_came_too_late_for_the_body_does_not_fail_the_resumed_run(open_app: OpenApp) -> None:
     door = Door()
+    fails = failing_after(door)
 
     @step
     def late() -> str:
@@ -236,12 +249,6 @@ async def test_a_failure_that_came_too_late_for_the_body_does_not_fail_the_resum
             return "late"
         door.pass_in_thread()
         raise ValueError("down, too")
-
-    @step(effect="pure")
-    async def fails() -> str:
-        if not healthy:
-            await door.reached()
-        return await flaky.fn()
 
     @workflow
     async def grouped() -> list[Any]:
@@ -265,6 +272,7 @@ async def test_a_failure_that_came_too_late_for_the_body_does_not_fail_the_resum
 
 async def test_a_late_outcome_that_fails_a_resumed_run_can_itself_be_resumed(open_app: OpenApp) -> None:
     door = Door()
+    fails = failing_after(door)
 
     @step(effect="once", definite=ValueError)
     def late() -> str:
@@ -273,12 +281,6 @@ async def test_a_late_outcome_that_fails_a_resumed_run_can_itself_be_resumed(ope
             return "late"
         door.pass_in_thread()
         raise ValueError("no")
-
-    @step(effect="pure")
-    async def fails() -> str:
-        if not healthy:
-            await door.reached()
-        return await flaky.fn()
 
     @workflow
     async def unwaited() -> list[Any]:

@@ -56,6 +56,19 @@ async def parent() -> str:
     return await resting()
 
 
+def failing_at(door: Door) -> Any:
+    """Return a step that waits at the door, and fails there as long as not all is well."""
+
+    @step
+    async def fails() -> str:
+        await door.passed()
+        if not healthy:
+            raise ConnectionError
+        return "up"
+
+    return fails
+
+
 async def test_a_cancelled_parent_is_not_resumed_before_the_child_that_was_cancelled_with_it(open_app: OpenApp) -> None:
     async with open_app() as app:
         run = await app.start(parent(), id="p")
@@ -108,13 +121,7 @@ async def test_a_child_that_outlives_its_parent_does_not_hold_up_resuming_it(ope
 
 async def test_a_child_given_up_for_a_failed_step_is_resumed_and_then_its_parent(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def fails() -> str:
-        await door.passed()
-        if not healthy:
-            raise ConnectionError
-        return "up"
+    fails = failing_at(door)
 
     @workflow
     async def grouped() -> list[str]:
@@ -211,13 +218,7 @@ async def test_a_parent_that_replays_does_not_end_the_child_again_that_it_once_g
 
 async def test_a_parent_that_is_resumed_does_not_end_the_child_again_that_it_once_gave_up(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def fails() -> str:
-        await door.passed()
-        if not healthy:
-            raise ConnectionError
-        return "up"
+    fails = failing_at(door)
 
     @workflow
     async def impatient() -> str:

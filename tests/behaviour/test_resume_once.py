@@ -30,11 +30,13 @@ def nothing_fired() -> None:
     fired.clear()
 
 
-def charging(error: BaseException, **settings: Any) -> Any:
+def charging(error: BaseException, annotated: bool = False, **settings: Any) -> Any:
     """Return a workflow whose `once` step fails with this error when it is fired for the first time."""
 
     @step(effect="once", **settings)
     async def charge() -> int:
+        if annotated:
+            outlast.annotate(asked="bank")
         fired.append(1)
         if len(fired) == 1:
             raise error
@@ -83,19 +85,7 @@ async def test_a_decision_of_no_use_to_the_workers_leaves_the_step_in_doubt(open
 async def test_an_error_that_says_nothing_happened_is_known_to_any_client(
     open_app: OpenApp, error: Exception, settings: Any, annotated: bool
 ) -> None:
-    @step(effect="once", **settings)
-    async def charge() -> int:
-        if annotated:
-            outlast.annotate(asked="bank")
-        fired.append(1)
-        if len(fired) == 1:
-            raise error
-        return len(fired)
-
-    @workflow
-    async def buy() -> int:
-        return await charge()
-
+    buy = charging(error, annotated, **settings)
     async with open_app(codec=SQUEEZED) as app, open_app(worker=False) as other:
         run = await app.start(buy(), id="one")
         assert isinstance(await failure(run), type(error))
