@@ -22,11 +22,6 @@ from outlast.core.errors import OutlastError
 from tests.unit.outlast_command import Outlast
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    return Outlast(tmp_path)
-
-
 @outlast.step(name="cli_noted", effect="pure")
 async def noted(text: str) -> str:
     return text

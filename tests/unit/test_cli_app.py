@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 
 import apsw
 import pytest
@@ -91,10 +90,9 @@ APP = ("--app", "shop.py:make")
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    made = Outlast(tmp_path)
-    made.write("shop.py", SHOP)
-    return made
+def command(command: Outlast) -> Outlast:
+    command.write("shop.py", SHOP)
+    return command
 
 
 def say(command: Outlast, *words: str, code: int = 0, **env: str) -> str:

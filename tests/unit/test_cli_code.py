@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
 from outlast.cli.exits import ExitCode
 from tests.unit.outlast_command import Outlast
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    return Outlast(tmp_path)
 
 
 def refused(command: Outlast, *code: str) -> str:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -64,11 +63,6 @@ class Past:
         if records:
             self.store.transact([Write(records=records, **ids)])
         self.store.transact([Stick(reason=reason, detail="so it is", **ids)])
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    return Outlast(tmp_path)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from outlast.stores.rules import crash_loop
@@ -68,10 +66,9 @@ async def pricing(name: str, currency: str) -> str:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    made = Outlast(tmp_path)
-    made.write("shop.py", SHOP)
-    return made
+def command(command: Outlast) -> Outlast:
+    command.write("shop.py", SHOP)
+    return command
 
 
 def start(command: Outlast, workflow: str, *words: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +12,9 @@ from tests.unit.outlast_command import Outlast
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    made = Outlast(tmp_path)
-    made.write("shop.py", CODE)
-    return made
+def command(command: Outlast) -> Outlast:
+    command.write("shop.py", CODE)
+    return command
 
 
 def test_happened_gives_the_step_its_result(command: Outlast) -> None:

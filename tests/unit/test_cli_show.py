@@ -12,7 +12,6 @@ import subprocess
 import sys
 import termios
 from dataclasses import dataclass
-from pathlib import Path
 
 import apsw
 import pytest
@@ -24,11 +23,6 @@ from outlast.cli.tree import Branch, Entry, branches_of
 from outlast.core.errors import WrongUse
 from outlast.runtime.run import StepInfo
 from tests.unit.outlast_command import Outlast
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    return Outlast(tmp_path)
 
 
 @dataclass

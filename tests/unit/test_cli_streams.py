@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,10 +16,9 @@ HELP = ["--help", "runs --help", "--version"]
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    made = Outlast(tmp_path)
-    assert made("start", "agent.py:fulfil", '["a"]', "--id", "r", "--here").returncode == 0
-    return made
+def command(command: Outlast) -> Outlast:
+    assert command("start", "agent.py:fulfil", '["a"]', "--id", "r", "--here").returncode == 0
+    return command
 
 
 def shell(command: Outlast, words: str, streams: str) -> subprocess.CompletedProcess[str]:

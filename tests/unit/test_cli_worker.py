@@ -14,11 +14,6 @@ from outlast.cli.exits import ExitCode
 from tests.unit.outlast_command import Outlast, Process
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    return Outlast(tmp_path)
-
-
 def status_of(command: Outlast, run: str) -> str:
     status: str = command.json("show", run)["run"]["status"]
     return status

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -71,11 +70,6 @@ if __name__ == "__main__":
 
 FACES = pytest.mark.parametrize("face", ["asyncio", "run", "sync"])
 BODIES = pytest.mark.parametrize("in_thread", [True, False], ids=["sync-step", "async-step"])
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Outlast:
-    return Outlast(tmp_path)
 
 
 @contextmanager
