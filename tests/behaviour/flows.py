@@ -63,24 +63,25 @@ async def sleeping(seconds: float = 3600) -> str:
     return "woke"
 
 
-def step_at(door: Door) -> Any:
-    """Return a step that waits at the door, and notes when it is cancelled there."""
+def step_at(door: Door, cancelled: list[str] | None = None) -> Any:
+    """Return a step that waits at the door; `cancelled` keeps a word of each time that it is cancelled there."""
 
     @step
     async def wait() -> str:
         try:
             await door.passed()
         except asyncio.CancelledError:
-            executed.append("step cancelled")
+            if cancelled is not None:
+                cancelled.append("step cancelled")
             raise
         return "passed"
 
     return wait
 
 
-def waiting_at(door: Door) -> Any:
-    """Return a workflow whose one step waits at the door, as `step_at` does."""
-    wait = step_at(door)
+def waiting_at(door: Door, cancelled: list[str] | None = None) -> Any:
+    """Return a workflow of one step, made by `step_at`."""
+    wait = step_at(door, cancelled)
 
     @workflow
     async def waiting() -> str:

@@ -25,7 +25,7 @@ async def test_a_run_that_nobody_has_begun_ends_at_once(open_app: OpenApp) -> No
 async def test_a_running_run_ends_and_its_step_is_cancelled(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(waiting_at(door)(), id="one")
+        run = await app.start(waiting_at(door, executed)(), id="one")
         await door.reached()
         await run.cancel()
         back = await failure(run)
@@ -38,7 +38,7 @@ async def test_a_running_run_ends_and_its_step_is_cancelled(open_app: OpenApp) -
 async def test_cancellation_is_no_outcome_of_the_step_that_was_waiting(open_app: OpenApp) -> None:
     door = Door()
     async with open_app() as app:
-        run = await app.start(waiting_at(door)(), id="one")
+        run = await app.start(waiting_at(door, executed)(), id="one")
         await door.reached()
         await run.cancel()
         await failure(run)
@@ -67,7 +67,7 @@ async def test_a_sleeping_run_is_cancelled_from_another_process(open_app: OpenAp
 async def test_a_running_run_is_cancelled_from_another_process(open_app: OpenApp) -> None:
     door = Door()
     async with open_app(worker=False) as client, open_app() as app:
-        await app.start(waiting_at(door)(), id="one")
+        await app.start(waiting_at(door, executed)(), id="one")
         await door.reached()
         await client.cancel("one")
         assert isinstance(await failure(await client.get("one")), RunCancelled)

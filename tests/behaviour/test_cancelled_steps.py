@@ -116,7 +116,7 @@ async def test_what_it_raises_instead_does_not_make_a_failure_of_the_cancellatio
 
 async def test_a_task_cancelled_by_the_body_gives_its_step_up(open_app: OpenApp) -> None:
     door = Door()
-    wait = step_at(door)
+    wait = step_at(door, executed)
 
     @step
     async def begun() -> None:

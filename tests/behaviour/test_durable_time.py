@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from outlast import step, workflow
-from tests.behaviour.flows import executed, note
+from tests.behaviour.flows import executed, note, step_at
 from tests.behaviour.stage import Door, OpenApp, Restart, reaches
 
 
@@ -34,10 +34,7 @@ async def test_a_deadline_does_not_start_over_after_a_restart(open_app: OpenApp)
 
 async def test_a_timeout_goes_on_counting_through_a_restart(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
+    wait = step_at(door)
 
     @workflow
     async def flow() -> str:

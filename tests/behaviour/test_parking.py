@@ -9,7 +9,7 @@ import pytest
 
 import outlast
 from outlast import step, workflow
-from tests.behaviour.flows import executed, note, waiting_at
+from tests.behaviour.flows import executed, note, step_at, waiting_at
 from tests.behaviour.stage import Door, Ears, OpenApp, eventually, reaches, unless_it_ends
 
 
@@ -68,10 +68,7 @@ async def test_many_sleepers_all_wake_and_none_before_its_time(open_app: OpenApp
 
 async def test_a_run_with_a_step_in_flight_stays(open_app: OpenApp, ears: Ears) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
+    wait = step_at(door)
 
     @workflow
     async def both() -> None:

@@ -9,18 +9,9 @@ from typing import Any
 import pytest
 
 import outlast
-from outlast import EncodingError, RunNotFound, WrongUse, step, workflow
+from outlast import EncodingError, RunNotFound, WrongUse, workflow
+from tests.behaviour.flows import double, doubled
 from tests.behaviour.stage import OpenApp
-
-
-@step
-async def double(n: int) -> int:
-    return 2 * n
-
-
-@workflow
-async def doubled(n: int = 1, *, label: str = "") -> int:
-    return await double(n)
 
 
 @workflow
@@ -93,10 +84,10 @@ async def test_an_instance_of_a_local_class_is_refused_at_the_start(open_app: Op
 
 async def test_arguments_that_do_not_fit_the_signature_are_refused_like_a_call(open_app: OpenApp) -> None:
     async with open_app() as app:
-        with pytest.raises(TypeError, match=r"workflow doubled\(n: int = 1, .*too many positional arguments"):
+        with pytest.raises(TypeError, match=r"workflow doubled\(n: int\).*too many positional arguments"):
             await app.start(doubled(1, 2), id="one")  # type: ignore[call-arg]
-        with pytest.raises(TypeError, match=r"workflow doubled\(n: int = 1, .*unexpected keyword argument 'm'"):
-            await app.start(doubled(m=2), id="one")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"workflow doubled\(n: int\).*unexpected keyword argument 'm'"):
+            await app.start(doubled(1, m=2), id="one")  # type: ignore[call-arg]
         assert await app.runs() == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import outlast
 from outlast import NotResumable, Retry, RunCancelled, step, workflow
-from tests.behaviour.flows import executed, note, waiting_at
+from tests.behaviour.flows import executed, note, step_at, waiting_at
 from tests.behaviour.stage import Door, OpenApp, eventually, failure, reaches, stuck
 
 healthy: list[bool] = []
@@ -167,10 +167,7 @@ async def test_what_ran_beside_the_failed_step_is_kept(open_app: OpenApp) -> Non
 @pytest.mark.parametrize("state", ["running", "succeeded", "pending", "waiting"])
 async def test_only_an_ended_or_stuck_run_that_did_not_succeed_can_be_resumed(open_app: OpenApp, state: str) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
+    wait = step_at(door)
 
     @workflow
     async def waiting() -> None:
@@ -205,11 +202,7 @@ async def test_of_two_who_resume_at_once_one_is_told(open_app: OpenApp) -> None:
 
 async def test_a_cancelled_run_does_its_wait_again_after_a_resume(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def wait() -> str:
-        await door.passed()
-        return "waited"
+    wait = step_at(door)
 
     @workflow
     async def waiting() -> list[Any]:
@@ -221,7 +214,7 @@ async def test_a_cancelled_run_does_its_wait_again_after_a_resume(open_app: Open
         await run.cancel()
         assert isinstance(await failure(run), RunCancelled)
         door.open()
-        assert await (await app.resume("one")).result() == ["before", "waited"]
+        assert await (await app.resume("one")).result() == ["before", "passed"]
     assert executed == ["before"]
 
 
@@ -249,10 +242,7 @@ async def test_a_parent_cancelled_while_it_waited_for_its_child_waits_again_afte
 
 async def test_a_cancelled_run_that_cleaned_up_with_an_effect_is_refused(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
+    wait = step_at(door)
 
     @workflow
     async def cleaning() -> None:

@@ -32,7 +32,7 @@ async def test_cancellation_comes_where_the_body_waits_and_it_cleans_up(open_app
 
 async def test_cancellation_reaches_a_step_in_flight(open_app: OpenApp) -> None:
     door = Door()
-    wait = step_at(door)
+    wait = step_at(door, executed)
 
     @workflow
     def flow() -> None:
@@ -88,7 +88,7 @@ async def test_a_body_may_swallow_the_cancellation(open_app: OpenApp) -> None:
 async def test_a_call_that_is_not_waited_for_is_given_up_at_the_end(open_app: OpenApp) -> None:
     """As a task that an async body leaves behind."""
     door, finished = Door(), Door()
-    left_behind = step_at(door)
+    left_behind = step_at(door, executed)
 
     @workflow
     def resting() -> None:

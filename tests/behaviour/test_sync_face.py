@@ -18,7 +18,7 @@ import pytest
 import outlast
 import outlast.sync
 from outlast import Happened, RunCancelled, RunConflict, WrongUse, step, workflow
-from tests.behaviour.flows import doubled
+from tests.behaviour.flows import doubled, step_at
 from tests.behaviour.stage import Door
 
 
@@ -248,10 +248,7 @@ def test_it_is_refused_in_a_forked_child(url: str) -> None:
 
 def test_an_error_in_the_block_closes_it(url: str) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
+    wait = step_at(door)
 
     @workflow
     async def flow() -> None:

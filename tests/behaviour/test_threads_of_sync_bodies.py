@@ -7,7 +7,7 @@ import sys
 import threading
 
 from outlast import step, workflow
-from tests.behaviour.flows import add, executed
+from tests.behaviour.flows import add, executed, step_at
 from tests.behaviour.stage import Door, OpenApp, eventually, unless_it_ends
 
 
@@ -31,10 +31,7 @@ async def test_the_body_has_a_thread_of_its_own_and_its_steps_have_others(open_a
 
 async def test_threads_of_stopped_bodies_end_and_their_clean_up_has_no_effect(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
+    wait = step_at(door)
 
     @workflow
     def flow() -> str:
@@ -56,10 +53,7 @@ async def test_threads_of_stopped_bodies_end_and_their_clean_up_has_no_effect(op
 
 async def test_a_stopped_body_that_goes_on_whatever_is_raised_comes_to_rest(open_app: OpenApp) -> None:
     door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
+    wait = step_at(door)
 
     @workflow
     def stubborn() -> None:
