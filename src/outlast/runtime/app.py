@@ -337,8 +337,8 @@ class App:
 
         `step` is an identity (`main/charge#1`) or a name, which means the first of that name. Where the original
         went on to record a `once` step, that effect would happen again, so `repeat_once=True` must say that this is
-        wanted; where it has not ended, too, since both may come to such a step. Raises NotResumable, RunConflict,
-        RunNotFound.
+        wanted; where it has not ended, too, since both may come to such a step. The same fork again, by `new_id`, gives
+        the same run. Raises NotResumable, RunConflict, RunNotFound.
         """
         return await mending.fork(self, id, step, new_id, repeat_once)
 
