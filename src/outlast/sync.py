@@ -50,6 +50,7 @@ T = TypeVar("T")
 
 
 CLEAN_UP_S = 5.0
+LOOK_FOR_SIGNALS_S = 0.5
 
 
 class _Loop:
@@ -102,6 +103,10 @@ class _Loop:
             coro.close()
             raise WrongUse("this App is not open any more; use its runs inside `with App(...) as app:`") from None
         try:
+            if threading.current_thread() is threading.main_thread():
+                # A signal that comes just before a lock is waited for is seen when that wait ends, so it has to end.
+                while not concurrent.futures.wait((future,), LOOK_FOR_SIGNALS_S).done:
+                    pass
             return future.result()
         except concurrent.futures.CancelledError:
             raise WrongUse("the App was closed while this was waited for") from None

@@ -26,7 +26,7 @@ async def test_a_waiting_run_leaves_memory_and_its_row_says_what_wakes_it(open_a
         notice = await ears.hear("run.parked", run="one")
         info = await run.info()
     assert (info.status, info.owner) == ("waiting", "")
-    assert info.detail == "timer main/!timer#1"
+    assert info.detail == "timer main/timer#1"
     assert info.due == notice.data["due"]
     assert notice.data["detail"] == info.detail
 

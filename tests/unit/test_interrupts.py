@@ -15,6 +15,7 @@ from tests.unit.outlast_command import Outlast, Process
 SCRIPT = """
 import asyncio
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -22,8 +23,19 @@ import outlast.sync
 from outlast import App, step, workflow
 
 
+def main_waits() -> bool:
+    # Python drops a Ctrl-C that meets a destructor, of which a blocking start that just returns has some.
+    frame, names = sys._current_frames()[threading.main_thread().ident], set()
+    while frame is not None:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return FACE in ("asyncio", "run") or "result" in names or Path("go").exists()
+
+
 @step
 def hold() -> str:
+    while not main_waits():
+        time.sleep(0.001)
     print("step began", flush=True)
     while not Path("go").exists():
         time.sleep(0.01)
@@ -33,6 +45,8 @@ def hold() -> str:
 
 @step
 async def hold_async() -> str:
+    while not main_waits():
+        await asyncio.sleep(0.001)
     print("step began", flush=True)
     while not Path("go").exists():
         await asyncio.sleep(0.01)
@@ -130,3 +144,71 @@ def test_a_step_in_a_thread_is_not_waited_for_longer_than_the_grace_period(comma
         process.signal(signal.SIGINT)
         assert process.exit_code() in (-signal.SIGINT, ExitCode.INTERRUPTED)
         assert "step ended" not in process.lines
+
+
+MET = """
+import asyncio
+import signal
+from pathlib import Path
+
+from outlast import App, Happened, step, workflow
+
+
+def ctrl_c() -> None:
+    if not Path("go").exists():
+        print("met", flush=True)
+        for _ in range(SIGNALS):
+            signal.raise_signal(signal.SIGINT)
+
+
+@step
+async def waiting() -> str:
+    if WHERE == "step":
+        ctrl_c()
+    return "done"
+
+
+async def confirm(key: str) -> Happened:
+    if WHERE == "confirm":
+        ctrl_c()
+    return Happened(None)
+
+
+@step(effect="once", confirm=confirm, settle=0)
+async def paying() -> None:
+    raise ConnectionResetError
+
+
+@workflow
+async def met() -> str:
+    if WHERE == "body":
+        ctrl_c()
+    if WHERE == "confirm":
+        await paying()
+    return await waiting()
+
+
+if __name__ == "__main__":
+    if SIGNALS == 2:
+        App("outlast.db", grace=600).run(met(), id="r")
+    else:
+        loop = asyncio.new_event_loop()
+        app = App("outlast.db", grace=600)
+        loop.run_until_complete(app.__aenter__())
+        loop.run_until_complete(loop.run_until_complete(app.start(met(), id="r")).result())
+"""
+
+
+@pytest.mark.parametrize("signals", [2, 1], ids=["asyncio-run", "bare-loop"])
+@pytest.mark.parametrize("where", ["step", "body", "confirm"])
+def test_code_that_is_met_by_ctrl_c_has_not_failed(command: Outlast, where: str, signals: int) -> None:
+    command.write("script.py", f"SIGNALS, WHERE = {signals}, {where!r}\n" + MET)
+    process = Process([sys.executable, "script.py"], command.folder, command.env)
+    try:
+        process.wait_for("met")
+        assert process.exit_code() in (-signal.SIGINT, ExitCode.INTERRUPTED)
+    finally:
+        process.end()
+    (command.folder / "go").touch()
+    with command.process("worker", "script") as worker:
+        worker.wait_for("run r (met) succeeded")

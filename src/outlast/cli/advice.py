@@ -8,7 +8,7 @@ from outlast.cli.opening import Where
 from outlast.cli.plain import one_line
 from outlast.core.certainty import undecided_intents
 from outlast.core.divergence import WAY_OUT
-from outlast.core.identity import derive
+from outlast.core.identity import derive, shown
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.aftermath import aftermath, cause_of_end
@@ -16,7 +16,6 @@ from outlast.runtime.cuts import (
     children_first,
     new_course_at,
     plan_fork,
-    shown,
     what_to_drop,
     why_not_resumable,
 )

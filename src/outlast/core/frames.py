@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator
+from opcode import opmap
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 KEPT = "__outlast_where__"
 """The attribute of an error that was rebuilt from its record which says where the original was raised."""
+
+RAISE = opmap["RAISE_VARARGS"]
 
 _OUTLAST = f"{Path(__file__).absolute().parent.parent}{os.sep}"
 _STDLIB = f"{Path(os.__file__).absolute().parent}{os.sep}"
@@ -43,6 +48,25 @@ def where_of(error: BaseException) -> str:
         if _package(code.co_filename) in ("", home) and not _is_stdlib(code.co_filename):
             last = code, line
     return "" if last is None else _place(*last)
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Tell whether this is a Ctrl-C that met the code by chance, and not an error which that raised itself.
+
+    Ctrl-C is the `KeyboardInterrupt` that the handler of SIGINT raises, in the main thread: a function (asyncio's, or
+    one of the user), or Python's own, which leaves no line. The code itself raises by a `raise` of its own.
+    """
+    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
+        return False
+    innermost = error.__traceback__
+    if innermost is None:
+        return False
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    code, handler = innermost.tb_frame.f_code, signal.getsignal(signal.SIGINT)
+    if code is getattr(getattr(handler, "func", handler), "__code__", None):
+        return True
+    return code.co_code[innermost.tb_lasti] != RAISE
 
 
 def where_defined(function: Callable[..., Any]) -> str:

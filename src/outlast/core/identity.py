@@ -88,6 +88,12 @@ class Branch:
         return name if n == 1 else f"{name}#{n}"
 
 
+def shown(key: str) -> str:
+    """Return an identity as people see it: timers are `main/timer#1` to them."""
+    branch, slash, name = key.rpartition("/")
+    return f"{branch}{slash}{name.removeprefix('!')}"
+
+
 here: ContextVar[Place | None] = ContextVar("outlast_here", default=None)
 """Where this code runs: in a workflow body, in a step, or (None) outside of any run."""
 

@@ -32,6 +32,7 @@ from typing import Any, TypeVarTuple
 from outlast.core.closing import aclose, end
 from outlast.core.effects import InBody
 from outlast.core.errors import LostRun, NotDeterministic
+from outlast.core.frames import was_interrupted
 from outlast.core.futures import RunFuture, check_set, order_gather
 from outlast.core.identity import Branch, here
 from outlast.core.spawners import spawner_of
@@ -120,8 +121,10 @@ class RunLoop(asyncio.AbstractEventLoop):
                 continue
             try:
                 handle._context.run(handle._callback, *handle._args)
-            except (SystemExit, KeyboardInterrupt):  # its task has it too, and that alone shall end
-                continue
+            except (SystemExit, KeyboardInterrupt) as asked:
+                if was_interrupted(asked):
+                    raise
+                continue  # its task has it too, and that alone shall end
             except BaseException as error:  # noqa: BLE001 - as asyncio's loops do: what a callback raises ends nothing
                 self.unhandled.append({"message": f"Exception in callback {handle._callback!r}", "exception": error})
         return not ready

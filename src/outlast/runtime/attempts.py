@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.effects import InStep
 from outlast.core.errors import StepError, StepTimeout, Suspended
-from outlast.core.frames import keep_where, where_of
+from outlast.core.frames import keep_where, was_interrupted, where_of
 from outlast.core.identity import here
 from outlast.core.pending import Pending
 from outlast.core.records import Effect
@@ -45,11 +45,6 @@ def _count_thread(idempotency_key: str, change: int) -> None:
 def _turn() -> Generator[None]:
     """Wait for the next turn."""
     yield
-
-
-def _loop_is_ending() -> bool:
-    """Tell whether everything on this loop is being cancelled, as `asyncio.run` does when its main task has ended."""
-    return all(task.cancelling() for task in asyncio.all_tasks())
 
 
 class NotBegun(Exception):
@@ -163,10 +158,14 @@ class Attempt:
                 async with asyncio.timeout(left) as limit:
                     value = await function(*self._args, **self._kwargs)
         except asyncio.CancelledError as cancelled:
-            if not self._abandoned and _loop_is_ending():
+            if not self._abandoned and self._worker.loop_is_ending():
                 self.drop()  # as if the process had died: it is no outcome of the step
             error = cancelled if self._abandoned else self._said(cancelled, "cancelled itself")
         except (KeyboardInterrupt, SystemExit) as asked:
+            if was_interrupted(asked):
+                self.drop()
+                self._finish(None, asked)
+                raise
             error = self._said(asked, "asked the process to exit")  # which is not for one step to decide
         except BaseException as raised:  # noqa: BLE001 - whatever a step raises is its outcome
             late = isinstance(raised, TimeoutError) and limit is not None and limit.expired()

@@ -6,7 +6,7 @@ parent that is replayed, or sends its start twice, finds the same child.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import RunConflict, StoreError
 from outlast.core.identity import derive
@@ -79,6 +79,16 @@ def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> Non
     if not pending.done and not pending.withdrawn:
         succeeded = child.status is Status.SUCCEEDED
         execution.child_over(pending.key, succeeded, child.result if succeeded else child.error)
+
+
+def outcome_of_child(
+    execution: Execution, pending: Pending, ok: bool, value: bytes
+) -> tuple[Any, BaseException | None]:
+    """Return what a child's end is to the body that waits for it: a result, or an error. Raises DecodingError."""
+    codec = execution.worker.codec
+    if ok:
+        return codec.decode(value, pending.call.definition.returns), None
+    return None, codec.decode_error(value)
 
 
 def cancel_child(execution: Execution, pending: Pending) -> None:

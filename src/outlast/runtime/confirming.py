@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from outlast.core.effects import InStep
+from outlast.core.frames import was_interrupted
 from outlast.core.functions import is_async
 from outlast.core.identity import here
 from outlast.core.telling import error_line
@@ -34,6 +35,8 @@ async def _caught(question: Coroutine[Any, Any, Any]) -> Answer:
     try:
         return await question, ""
     except (KeyboardInterrupt, SystemExit) as asked:
+        if was_interrupted(asked):
+            raise
         return None, f"a wish to exit the process ({error_line(asked)})"  # which is not for a confirm to decide
     except asyncio.CancelledError as cancelled:
         task = asyncio.current_task()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from outlast.core.certainty import may_have_happened
 from outlast.core.errors import DecodingError, EncodingError, InDoubt, NotResumable
+from outlast.core.identity import shown
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
 from outlast.core.telling import error_line, name_and_text
 from outlast.core.transitions import Status
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 
 NO_PLACES = frozenset({Kind.CANCEL, Kind.PATCH})  # what no fork can begin at
 MOST_LISTED = 8
-
-
-def shown(key: str) -> str:
-    """Return an identity as people see it: timers are `main/timer#1` to them."""
-    branch, slash, name = key.rpartition("/")
-    return f"{branch}{slash}{name.removeprefix('!')}"
 
 
 # -- resume -------------------------------------------------------------------------------

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.core.body import Outcome
 from outlast.core.errors import Diverged, EncodingError, OutlastError, RunCancelled, StoreError
+from outlast.core.identity import shown
 from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
+from outlast.runtime.children import outcome_of_child
 from outlast.runtime.engines import engine_of
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.steps import Steps
@@ -66,6 +68,9 @@ class Execution:
         """Call `act` over a net: a fault of the library, or of a codec, sticks the run instead of hanging it."""
         try:
             act(*args)
+        except KeyboardInterrupt:  # Ctrl-C, in the middle of a turn: nothing that follows from that is to be recorded
+            self.worker.forget(self)
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is named and a person sees it
             log.exception("run %s: an unexpected error", self.row.id)
             self.worker.give_up(self, f"an unexpected error: {error_line(error)}")
@@ -207,20 +212,15 @@ class Execution:
 
     def child_over(self, key: str, ok: bool, value: bytes | None) -> None:
         """Give the outcome of a child run to the body."""
-        engine, codec = self.engine, self.worker.codec
+        engine = self.engine
         pending = engine.calls.get(key)
         late = pending is None or pending.done or pending.withdrawn or engine.outcome is not None
-        live: Any = None
-        error: BaseException | None = None
+        if not ok and value is None:
+            value = self.worker.codec.encode_error(RunCancelled(f"child {key} of run {self.row.id} was cancelled"))
+        live, error = None, None
         if pending is not None and not late:
             try:
-                if ok:
-                    live = codec.decode(value or b"null", pending.call.definition.returns)
-                elif value is None:
-                    error = RunCancelled(f"child {key} of run {self.row.id} was cancelled")
-                    value = codec.encode_error(error)
-                else:
-                    error = codec.decode_error(value)
+                live, error = outcome_of_child(self, pending, ok, value or b"null")
             except OutlastError as refused:
                 self._consumes = self._consumes[:-1]
                 self.stick(Reason.UNDECODABLE, f"the result of child {key}: {refused}")
@@ -277,7 +277,7 @@ class Execution:
         dues += [(d.due, d.says) for d in self.steps.doubts.values() if d.due is not None]
         timer = self.engine.next_timer()
         if timer is not None and timer.when() < float("inf") and not self.steps.hold_back_timers():
-            dues.append((timer.when(), f"timer {timer.key}"))
+            dues.append((timer.when(), f"timer {shown(timer.key)}"))
         if dues:
             return min(dues)
         children = [p.key for p in self.engine.waits_for() if p.is_child]

@@ -16,12 +16,12 @@ from outlast.core.errors import (
     StoreUnavailable,
     WrongUse,
 )
-from outlast.core.identity import check_run_id
+from outlast.core.identity import check_run_id, shown
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import ENDED, Reason, Status
 from outlast.runtime.aftermath import cause_of_end
-from outlast.runtime.cuts import children_first, in_doubt_again, plan_fork, shown, stretches, what_to_drop
+from outlast.runtime.cuts import children_first, in_doubt_again, plan_fork, stretches, what_to_drop
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rules import keepable

@@ -192,9 +192,9 @@ class Steps:
             return
         attempt = Attempt(pending, arguments, number, place, worker, deadline, self._ended)
         self.attempts[key] = attempt
-        if not pending.call.definition.is_async:
-            worker.in_threads.add(attempt)
-            attempt.on_quiet = lambda: worker.in_threads.discard(attempt)
+        if pending.effect is Effect.ONCE:
+            worker.sending.add(attempt)
+            attempt.on_quiet = lambda: worker.sending.discard(attempt)
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
         attempt.begin()

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import StoreError
-from outlast.core.records import Effect, InboxRow, RunRow, WorkerRow
+from outlast.core.records import InboxRow, RunRow, WorkerRow
 from outlast.core.transitions import Reason
 from outlast.runtime import registry
 from outlast.runtime.blocked import where_is
@@ -79,7 +79,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.pool = StepThreads(max_threads)
         self.executions: dict[int, Execution] = {}
-        self.in_threads: set[Attempt] = set()  # those whose function may still run, whatever became of their runs
+        self.sending: set[Attempt] = set()  # `once` attempts whose code may still run, whatever became of their runs
         self.first_seen: dict[str, float] = {}  # facts that doubts go by -> lease clock
         self.code_ended: dict[tuple[str, int], tuple[float, BaseException | None]] = {}  # see Doubt
         self.id = ""
@@ -99,12 +99,14 @@ class Worker:
         self._judging: set[str] = set()
         self._emptied: asyncio.Event = asyncio.Event()
         self._loop_thread = 0
+        self._presence: asyncio.Task[None] | None = None
 
     # -- coming and going --------------------------------------------------------------
 
     async def start(self) -> None:
         """Register, and look for work from now on."""
         self._loop_thread = threading.get_ident()
+        self._presence = self.loop.create_task(_wait_for_ever(), name="outlast-worker")
         await self._register()
 
     async def _register(self) -> None:
@@ -165,15 +167,14 @@ class Worker:
         for execution in list(self.executions.values()):
             execution.release()
         self._emptied.clear()
-        if self.executions or self.claims.busy:
+        if (self.executions or self.claims.busy) and not self.loop_is_ending():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), grace)
 
     async def stop(self) -> None:
         """Leave: what is still in hand is stopped from outside, and its runs go back to the queue."""
         self.draining = True
-        under_way = {a for execution in self.executions.values() for a in execution.steps.attempts.values()}
-        sending = any(attempt.pending.effect is Effect.ONCE for attempt in under_way | self.in_threads)
+        sending = bool(self.sending)
         for execution in list(self.executions.values()):
             execution.stop()
         self.executions.clear()
@@ -190,6 +191,8 @@ class Worker:
         if self.lock is not None and not sending:
             self.lock.release()
         self.pool.close()
+        if self._presence is not None:
+            self._presence.cancel()
         self.notices("worker.stopped", worker=self.id)
 
     # -- the lease -----------------------------------------------------------------------
@@ -369,6 +372,13 @@ class Worker:
         """The loop does not answer: say which step holds it. (Called in the watcher's thread.)"""
         self.notices("loop.blocked", seconds=round(seconds, 1), where=where_is(self._loop_thread))
 
+    def loop_is_ending(self) -> bool:
+        """Whether everything on this loop is being cancelled, as `asyncio.run` does when its main task has ended.
+
+        It cancels all tasks before any of them sees it, and nobody else has a reason to cancel this one.
+        """
+        return self._presence is not None and self._presence.cancelling() > 0
+
     def loop_is_gone(self) -> None:
         """The App was never closed, and there is nobody left to tell. (Called in the watcher's thread.)"""
         if self._watcher is not None:
@@ -379,3 +389,7 @@ class Worker:
         if self._watcher is not None:
             self._watcher.loop_answered()
         self._say_what_it_serves()
+
+
+async def _wait_for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
