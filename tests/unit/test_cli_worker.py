@@ -193,6 +193,33 @@ def test_a_hash_seed_of_the_users_is_kept(command: Outlast, given: str, seen: st
         assert seed_line(worker) == seen
 
 
+COLLECTING = """
+import gc
+from outlast import step, workflow
+
+@step
+async def thresholds() -> None:
+    print("collects after", gc.get_threshold()[0], flush=True)
+
+@workflow
+async def look() -> None:
+    await thresholds()
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_the_code", "seen"),
+    [("", 10_000), ("gc.disable(); gc.set_threshold(0)", 0), ("gc.set_threshold(50_000)", 50_000)],
+)
+def test_a_worker_collects_garbage_less_often_than_python_unless_the_code_says_how(
+    command: Outlast, of_the_code: str, seen: int
+) -> None:
+    command.write("look.py", f"{COLLECTING}\n{of_the_code}\n")
+    command("start", "look:look")
+    with command.process("worker", "look") as worker:
+        worker.wait_for(f"collects after {seen}")
+
+
 def test_a_python_told_to_ignore_its_environment_does_not_start_for_ever(command: Outlast) -> None:
     name = command.write("look.py", SEED)
     worker = Process([sys.executable, "-E", "-m", "outlast", "worker", name], command.folder, command.env)
