@@ -106,7 +106,11 @@ def test_a_body_that_does_something_else_diverges_with_both_sides_shown(
     assert journal_side.startswith(f"  journal: {journal}")
     assert code_side.startswith("  code:    ")
     assert code in code_side
-    assert advice == "Bring the old code back, or guard the change with outlast.patched(), then: outlast resume run-1"
+    assert advice == (
+        "Bring the old code back, or guard the change with outlast.patched(), then: outlast resume run-1. If no code "
+        "was changed (what came of a failure cannot always be told when its run is resumed), start a new course: "
+        "outlast fork run-1 STEP"
+    )
 
 
 def test_a_diverged_run_records_nothing_and_starts_nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlast.core import engine as engine_module
+from outlast.core import body as body_module
 from outlast.core import loop as loop_module
 from outlast.core.errors import Spinning, StepError
 from tests.support.plain_codec import Boom
@@ -25,7 +25,7 @@ save = a_step("save")
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "CALLBACKS_PER_DRAIN", 50)
-    monkeypatch.setattr(engine_module, "MOST_SPINS", 3)
+    monkeypatch.setattr(body_module, "MOST_DRAINS", 3)
 
 
 @pytest.mark.usefixtures("short_turns")
@@ -108,13 +108,13 @@ def test_a_turn_cut_short_is_cut_short_at_the_same_place_in_replay() -> None:
         return int(await fetch(i))
 
     async def body() -> int:
-        return sum(await asyncio.gather(*(work(i) for i in range(120))))
+        return sum(await asyncio.gather(*(work(i) for i in range(300))))
 
     rig = Rig(body).begin()
-    assert len(rig.waiting) == 49  # the rest of them has not been reached
+    assert len(rig.waiting) == 199  # the rest of them has not been reached
     while rig.waiting:
         rig.finish(rig.waiting[-1], 1)
-    assert rig.result == 120
+    assert rig.result == 300
     rig.must_replay()
 
 

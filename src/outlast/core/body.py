@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from outlast.core.engine import Engine
 
 
+MOST_DRAINS = 100
+"""So often in one turn a body goes on whose loop is not done when a drain of it reaches `CALLBACKS_PER_DRAIN`.
+
+Then the turn is over all the same, so that a body which yields until something has come sees it come; one that nothing
+can come for counts as spinning.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended: `value` when it succeeded, else `error`; `culprit` is the call whose uncaught error it is."""
@@ -85,10 +93,12 @@ class Body(Protocol):
 
 
 class AsyncBody:
-    """An `async def` body on the run's own loop."""
+    """An `async def` body on the run's own loop. `soon` calls what goes on with a long turn, once others had theirs."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], Any], soon: Callable[[Callable[[], None]], object] | None = None) -> None:
         self._make = make
+        self._soon = soon
+        self._drains = 0
         self._spins = False
         self._ending = False
 
@@ -97,6 +107,27 @@ class AsyncBody:
         self._main = engine.loop.main(self._make(), engine, Branch("main"))
 
     def turn(self) -> bool:
+        self._drains = 0
+        return self._drain()
+
+    def _drain(self) -> bool:
+        while True:
+            self._spins = not self._drain_once()
+            self._drains += 1
+            if not self._spins or self._drains > MOST_DRAINS:
+                return True
+            if self._soon is not None:
+                self._soon(self._go_on)
+                return False
+
+    def _go_on(self) -> None:
+        if not self.engine.closed:
+            with self.engine.loop.at_work():
+                over = self._drain()
+            if over:
+                self.engine.turned()
+
+    def _drain_once(self) -> bool:
         loop = self.engine.loop
         drained = loop.drain()
         if self._main.done():
@@ -109,8 +140,7 @@ class AsyncBody:
                 for generator in left:
                     loop.create_task(aclose(generator), context=self._main.context)
                 drained = loop.drain()
-        self._spins = not drained
-        return True
+        return drained
 
     def spins(self) -> bool:
         return self._spins

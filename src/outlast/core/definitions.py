@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from outlast.core.asking import check_confirm
 from outlast.core.effects import InBody, InStep, Operations
-from outlast.core.errors import WrongUse
+from outlast.core.errors import LostRun, WrongUse
 from outlast.core.functions import Definition
 from outlast.core.identity import check_run_id, here
 from outlast.core.lost import refuse_lost
@@ -233,6 +233,7 @@ class Call(Coroutine[Any, Any, R_co]):
         if type(place) is not InBody:
             return self._plain(place).__await__()
         if place.ops.closed:
+            self._refuse_elsewhere(place)
             return _wait_for_nothing(place.ops)
         future = self.future
         if future is None:
@@ -247,6 +248,17 @@ class Call(Coroutine[Any, Any, R_co]):
                 )
             self.future = None
         return future.__await__()
+
+    def _refuse_elsewhere(self, made: InBody | InStep | None) -> None:
+        """Raise LostRun when the body of another run than the one in which the call was made waits for it."""
+        waits = here.get()
+        if type(waits) is InBody and (type(made) is not InBody or made.ops is not waits.ops):
+            where = "outside of a run, or in a context that has lost its run," if made is None else "in a step"
+            where = f"in run {made.ops.run_id}" if type(made) is InBody else where
+            raise LostRun(
+                f"{self.definition.noun} {self.definition.name} was called {where} and is awaited in run "
+                f"{waits.ops.run_id}; call it where it is awaited"
+            )
 
     def start(self) -> asyncio.Future[Any]:
         """Hand the call to its run now. (`await` does it by itself.)"""
@@ -275,6 +287,7 @@ class Call(Coroutine[Any, Any, R_co]):
     async def _plain(self, place: InStep | None) -> Any:
         """The call outside of a run: a step is its plain function, a workflow is refused."""
         definition = self.definition
+        self._refuse_elsewhere(place)
         if isinstance(definition, Step):
             definition._outside(place)
             if definition.is_async:

@@ -48,7 +48,10 @@ def raised(error: BaseException) -> str:
 
 
 def _way_out(run_id: str) -> str:
-    return f"{WAY_OUT} outlast resume {run_id}"
+    return (
+        f"{WAY_OUT} outlast resume {run_id}. If no code was changed (what came of a failure cannot always be told when "
+        f"its run is resumed), start a new course: outlast fork {run_id} STEP"
+    )
 
 
 def describe(record: Record) -> str:

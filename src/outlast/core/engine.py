@@ -23,7 +23,7 @@ more journal. It is a plain state machine with no clock and no I/O:
 decides what must wait for their commit (the output-commit rule).
 
 A body is either an `async def` on the run's own loop or a plain function in a
-thread (`runtime/threads.py`). Both take turns: while one is under way
+thread (`runtime/threads.py`). Both take turns: while a long one is under way
 (`busy`), fed events queue up.
 """
 
@@ -47,9 +47,6 @@ from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending, carried
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.transitions import Status
-
-MOST_SPINS = 100
-"""So many turns in a row may be ended by their limit while nothing is pending; then the body counts as spinning."""
 
 
 class Engine:
@@ -160,11 +157,6 @@ class Engine:
         if not self.body.turn():
             self.busy = True
             return
-        if self.body.spins():
-            for _ in range(MOST_SPINS):
-                if not self._spins():
-                    break
-                self.body.turn()
         self._check_end()
 
     def _pump(self) -> None:
@@ -213,9 +205,9 @@ class Engine:
             self.outcome = Outcome(
                 Status.FAILED,
                 error=Spinning(
-                    f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end while "
-                    "nothing it could wait for is pending; wait for a step, a timer or an asyncio primitive instead "
-                    "of looping over sleep(0)"
+                    f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end, while "
+                    "nothing it could wait for is pending (no turn may be that long); wait for a step, a timer or an "
+                    "asyncio primitive instead of looping over sleep(0)"
                 ),
             )
 

@@ -8,7 +8,9 @@ made it:
 - made in a turn before the failure: it stays;
 - made in the turn of the failure, or of an event that came of it: it came of the failure;
 - made in a later turn by a line that may know of the failure: it may have come of it. The line of the failed step
-  may know, those that spawned it, and whatever else has acted on it;
+  may know, those that spawned it, and whatever else has acted on it. So may every line in a turn that one of these has
+  got, since it may end, cancel or wake others there; and the line of a `once` step that was under way, since a
+  cancellation is kept from it until the step has an outcome. After a cancellation of the run all may know;
 - made in a later turn by any other line that had made calls before: it stays.
 
 An effect that came of the failure, or may have come of it, cannot be taken back. A finished `pure` step that may have
@@ -54,8 +56,18 @@ def aftermath(cause: Record, records: Sequence[Record]) -> Aftermath:
     own = _with_spawners(_line(cause.key))
     knowing = set(own)
 
+    events = {record.seq: record for record in records}
+
     def may_know(line: str) -> bool:
         return line in knowing or (line not in before and may_know(_spawner(line)))
+
+    def is_telling(turn: int) -> bool:
+        """Tell whether some line may have heard of the failure by the event of this turn."""
+        event = events.get(turn)
+        if event is None or cause.kind is Kind.CANCEL:
+            return True
+        held_back = event.effect == Effect.ONCE.value and made[event.key] < cause.seq
+        return held_back or _line(event.key) in knowing
 
     came: dict[int, Record] = {}
     obstacle = None
@@ -65,7 +77,9 @@ def aftermath(cause: Record, records: Sequence[Record]) -> Aftermath:
             continue
         if record.kind is Kind.CANCEL:  # asked for while it was failing: it ended that course
             came[record.seq] = record
-        elif turn >= cause.seq and ((surely := turn == cause.seq or turn in came) or may_know(line)):
+        elif turn >= cause.seq and (
+            (surely := turn == cause.seq or turn in came) or is_telling(turn) or may_know(line)
+        ):
             came[record.seq] = record
             knowing |= _with_spawners(line)
             again = record.kind in OUTCOMES and not (surely and line in own)

@@ -34,7 +34,8 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
         async def main() -> Any:
             return await function(*args, **kwargs)
 
-        engine = Engine(row, records, worker.codec, AsyncBody(main))
+        body = AsyncBody(main, soon=partial(worker.loop.call_soon, context=contextvars.Context()))
+        engine = Engine(row, records, worker.codec, body)
         engine.loop.on_trespass = lambda: _tell(worker, engine)
         engine.on_forgotten = partial(_tell_forgotten, worker, row)
         engine.function = definition.fn
