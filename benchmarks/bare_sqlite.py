@@ -9,11 +9,11 @@ from statistics import median
 from typing import Any
 
 from msgspec.structs import astuple
+from outlast.stores.sqlite.rows import RECORD_COLUMNS
 
 from benchmarks.payload import PAYLOAD
 from outlast.core.records import Kind, Record
 from outlast.stores.sqlite.opening import StoreFile
-from outlast.stores.sqlite.rows import RECORD_COLUMNS
 
 STEPS_PER_RUN = 5
 WARM_COMMITS = 20

@@ -15,8 +15,9 @@ import msgspec
 from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow
 from outlast.core.transitions import Status
 from outlast.stores.protocol import Clock
+from outlast.stores.rows import WORKER_COLUMNS, Row, encode_forks, run_row, worker_row
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
-from outlast.stores.sqlite.rows import RUN_COLUMNS, WORKER_COLUMNS, Row, encode_forks, run_row, worker_row
+from outlast.stores.sqlite.schema import RUN_COLUMNS
 from outlast.stores.verbs import Fenced
 
 FENCES_KEPT = 5_000

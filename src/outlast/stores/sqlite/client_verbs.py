@@ -7,11 +7,12 @@ from msgspec.structs import astuple
 
 from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
+from outlast.stores.rows import RECORD_COLUMNS, run_row
 from outlast.stores.rules import CANCEL_ID, Hold
 from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.sqlite.journal import INSERT
 from outlast.stores.sqlite.owned_runs import take
-from outlast.stores.sqlite.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
+from outlast.stores.sqlite.schema import RUN_COLUMNS
 from outlast.stores.verbs import (
     Answer,
     Cancel,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import astuple
 
 from outlast.core.records import Record
+from outlast.stores.rows import RECORD_COLUMNS
+from outlast.stores.rows import record as record_of
 from outlast.stores.rules import Hold, other_content, out_of_step
 from outlast.stores.sqlite.batch import Batch, Fence
-from outlast.stores.sqlite.rows import RECORD_COLUMNS
-from outlast.stores.sqlite.rows import record as record_of
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Write
 
 INSERT = f"INSERT INTO records (run, {RECORD_COLUMNS}) VALUES (?{', ?' * (RECORD_COLUMNS.count(',') + 1)})"

@@ -6,9 +6,9 @@ import msgspec
 
 from outlast.core.records import WorkerRow, WorkerState
 from outlast.core.transitions import Event, Status, after
+from outlast.stores.rows import encode_names
 from outlast.stores.rules import crash_loop
 from outlast.stores.sqlite.batch import Batch
-from outlast.stores.sqlite.rows import encode_names
 from outlast.stores.verbs import Answer, Beat, Beaten, Fenced, Leave, Refused, Register, TakenOver, TakeOver
 
 assert after(Status.RUNNING, Event.RELEASE) is Status.PENDING  # what the statements below say

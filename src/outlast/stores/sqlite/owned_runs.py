@@ -5,10 +5,10 @@ from __future__ import annotations
 from heapq import nsmallest
 
 from outlast.core.transitions import CLAIMABLE, Event, Status, after
+from outlast.stores.rows import run_row
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.sqlite.batch import Batch
-from outlast.stores.sqlite.rows import RUN_COLUMNS, run_row
-from outlast.stores.sqlite.schema import QUEUED
+from outlast.stores.sqlite.schema import QUEUED, RUN_COLUMNS
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Failed, Fenced, Finish, Kept, Park, Release, Stick
 
 assert {Status.PENDING, Status.WAITING} == CLAIMABLE  # `due` is set under these two only

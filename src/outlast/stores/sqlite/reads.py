@@ -10,11 +10,9 @@ import msgspec
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.protocol import Loaded, RunFilter
-from outlast.stores.rules import prefix_end
-from outlast.stores.sqlite.rows import (
+from outlast.stores.rows import (
     INBOX_COLUMNS,
     RECORD_COLUMNS,
-    RUN_COLUMNS,
     WORKER_COLUMNS,
     Row,
     inbox_row,
@@ -23,7 +21,8 @@ from outlast.stores.sqlite.rows import (
     run_row,
     worker_row,
 )
-from outlast.stores.sqlite.schema import QUEUED
+from outlast.stores.rules import prefix_end
+from outlast.stores.sqlite.schema import QUEUED, RUN_COLUMNS
 
 MAX_ROWS = 2**63 - 1
 

@@ -35,6 +35,7 @@ from __future__ import annotations
 import apsw
 
 from outlast.core.errors import NotAStore, ReadOnlyStore
+from outlast.stores import rows
 
 APPLICATION_ID = 0x4F75744C  # "OutL" in the file's header marks it as ours
 
@@ -163,6 +164,8 @@ CREATE INDEX runs_queued ON runs (workflow, due) WHERE {QUEUED};
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
+
+RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 
 
 def version_of(db: apsw.Connection, path: str) -> int:

@@ -19,12 +19,12 @@ from typing import Any
 from msgspec.structs import astuple, replace
 
 from outlast.core.transitions import Status
+from outlast.stores.rows import RECORD_COLUMNS, Row, encode_forks
 from outlast.stores.rules import Hold, objection
 from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.client_verbs import start_run
 from outlast.stores.sqlite.journal import deliver, fence_of
 from outlast.stores.sqlite.owned_runs import finish
-from outlast.stores.sqlite.rows import RECORD_COLUMNS, Row, encode_forks
 from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
 
 SIZES = (64, 16, 4, 1)  # rows in one statement: few different statements, so that each is prepared once

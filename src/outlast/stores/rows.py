@@ -1,4 +1,4 @@
-"""Rows of tables and the structs they stand for.
+"""Rows of a database's tables and the structs they stand for.
 
 The lists of columns are written out, in the order of the structs' fields; a
 test holds the two together.
@@ -14,9 +14,8 @@ from outlast.core.records import Fork, InboxRow, Kind, Record, RunRow, WorkerRow
 from outlast.core.transitions import Reason, Status
 
 RUN_COLUMNS = (
-    "pk, id, incarnation, workflow, definition, is_step, (SELECT input FROM inputs WHERE run = pk) AS input, options, "
-    "status, reason, detail, owner, claim, due, crashes, parent, parent_key, forks, created, started, ended, result, "
-    "error, culprit, python, version"
+    "pk, id, incarnation, workflow, definition, is_step, input, options, status, reason, detail, owner, claim, due, "
+    "crashes, parent, parent_key, forks, created, started, ended, result, error, culprit, python, version"
 )
 RECORD_COLUMNS = "seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note"
 INBOX_COLUMNS = "id, run, kind, key, message_id, ok, value, created"
