@@ -11,6 +11,7 @@ from outlast.stores.memory import MemoryStore
 from outlast.stores.protocol import Clock, Store
 from outlast.stores.sqlite import SqliteStore
 from tests.conformance.world import SetClock, World, memory_folder
+from tests.support.postgres import empty_store_url, open_with_given_times
 
 StoreFactory = Callable[[Clock], Store]
 
@@ -22,7 +23,7 @@ def fast_folder() -> Iterator[str]:
         yield folder
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store_factory(request: pytest.FixtureRequest, fast_folder: str) -> Iterator[StoreFactory]:
     """Return a function that opens a store; each call gives one more face of the same rows."""
     opened: list[Store] = []
@@ -36,7 +37,13 @@ def store_factory(request: pytest.FixtureRequest, fast_folder: str) -> Iterator[
         opened.append(SqliteStore(f"{fast_folder}/test.db", clock))
         return opened[-1]
 
-    yield {"memory": open_memory, "sqlite": open_sqlite}[request.param]
+    postgres_url = empty_store_url() if request.param == "postgres" else ""
+
+    def open_postgres(clock: Clock) -> Store:
+        opened.append(open_with_given_times(postgres_url, clock))
+        return opened[-1]
+
+    yield {"memory": open_memory, "sqlite": open_sqlite, "postgres": open_postgres}[request.param]
     if opened:
         assert opened[0].check() == []
     for store in opened:

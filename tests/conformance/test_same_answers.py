@@ -1,6 +1,6 @@
 """The same verbs in any order give the same answers on every store, and leave the same rows.
 
-Memory is the reference. The other store is used through two faces in turn, as
+Memory is the reference. Each other store is used through two faces in turn, as
 two processes would, so that what one of them remembers is put to the test.
 """
 
@@ -42,6 +42,7 @@ from outlast.stores.verbs import (
     Write,
 )
 from tests.conformance.world import SetClock, memory_folder
+from tests.support.postgres import empty_store_url, open_with_given_times
 
 FLOWS = ("flow", "other")
 NAMES = ("a", "b", "c", "d")
@@ -59,15 +60,18 @@ kinds = st.sampled_from([Kind.STEP, Kind.CHILD, Kind.LATE, Kind.INTENT, Kind.ATT
 
 
 class SameAnswers(RuleBasedStateMachine):
-    """Applies each verb to the reference and, through one of two faces, to the other store."""
+    """Applies each verb to the reference and, through one of two faces, to another store."""
+
+    def open_faces(self) -> list[Store]:
+        """Return two faces of one empty store."""
+        raise NotImplementedError
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=memory_folder()))
         self.clock = SetClock()
         self.memory = MemoryStore(self.clock)
-        path = str(self.folder / "test.db")
-        self.faces: list[Store] = [SqliteStore(path, self.clock), SqliteStore(path, self.clock)]
+        self.faces = self.open_faces()
         self.batch: list[Verb] = []
         self.last: list[Verb] = []
         self.started = 0
@@ -348,13 +352,30 @@ class SameAnswers(RuleBasedStateMachine):
         self.batch.append(Prune(before=self.clock.wall() - age, limit=limit))
 
 
-SameAnswers.TestCase.settings = settings(
+class SqliteAnswers(SameAnswers):
+    """A file."""
+
+    def open_faces(self) -> list[Store]:
+        return [SqliteStore(str(self.folder / "test.db"), self.clock) for _ in range(2)]
+
+
+class PostgresAnswers(SameAnswers):
+    """A schema of the session's server."""
+
+    def open_faces(self) -> list[Store]:
+        url = empty_store_url()
+        return [open_with_given_times(url, self.clock) for _ in range(2)]
+
+
+RANDOM = settings(
     max_examples=80,
     stateful_step_count=80,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-TestSameAnswers = SameAnswers.TestCase
+TestSqliteAnswers = SqliteAnswers.TestCase
+TestPostgresAnswers = PostgresAnswers.TestCase
+TestSqliteAnswers.settings = TestPostgresAnswers.settings = RANDOM
 
 
 def test_the_random_verbs_are_all_the_verbs_there_are() -> None:

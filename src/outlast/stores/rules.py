@@ -68,7 +68,7 @@ def _bad_record(record: Record) -> str | None:
     text = record.key + record.name + record.note + record.worker + record.effect
     if "\0" in text:
         return "text holds a NUL character"
-    if not text.isascii() and (why := _bad_text(text)):
+    if not text.isascii() and (why := bad_text(text)):
         return why
     if not isfinite(record.at + record.started + record.ended + (record.due or 0.0)):
         return "a time is not a finite number"
@@ -82,7 +82,8 @@ def keepable(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
-def _bad_text(text: str) -> str | None:
+def bad_text(text: str) -> str | None:
+    """Return why no store can keep a text, None where all can."""
     if "\0" in text:
         return "text holds a NUL character"
     try:
@@ -97,7 +98,7 @@ def _bad_value(value: Any) -> str | None:
         case None | bool() | bytes():
             return None
         case str():
-            return None if value.isascii() and "\0" not in value else _bad_text(value)
+            return None if value.isascii() and "\0" not in value else bad_text(value)
         case int():
             return None if -(2**63) <= value < 2**63 else "a number is too large"
         case float():

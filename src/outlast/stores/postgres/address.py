@@ -1,0 +1,73 @@
+"""Where a store is: what a URL says of server, database and schema, and how it is shown to people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, urlencode
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from outlast.core.errors import WrongUse
+
+DEFAULT_SCHEMA = "outlast"
+SCHEMA_MAX_BYTES = 63  # of a PostgreSQL identifier; a longer one would be cut in silence
+
+# What libpq is told unless the URL says otherwise. A peer that is gone without a word (a firewall, a lost machine) is
+# noticed within about ten seconds.
+DEFAULTS: dict[str, str | int] = {
+    "connect_timeout": 10,
+    "application_name": "outlast",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # ms
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A schema of a database. `libpq` are the parameters to connect with; only `text` may be shown."""
+
+    libpq: dict[str, str | int]
+    schema: str
+
+    @property
+    def text(self) -> str:
+        """Return the URL without its password and options, for people."""
+        said = {name: str(self.libpq.get(name) or "") for name in ("user", "host", "port", "dbname")}
+        at = f"{said['user']}@" if said["user"] else ""
+        port = f":{said['port']}" if said["port"] else ""
+        schema = f"?schema={quote(self.schema)}" if self.schema != DEFAULT_SCHEMA else ""
+        host = "" if said["host"].startswith("/") else said["host"]
+        return f"postgresql://{at}{host}{port}/{said['dbname']}{schema}"
+
+    @property
+    def search_path(self) -> str:
+        """Return the search path of a transaction: temporary tables last, so that none can stand for one of ours."""
+        quoted = self.schema.replace('"', '""')
+        return f'"{quoted}", pg_temp'
+
+
+def parse(url: str) -> Address:
+    """Return the address that a URL names: `postgresql://user:password@host:port/database?schema=agents`.
+
+    All other options are libpq's (`sslmode`, `target_session_attrs`, several hosts...). Raises WrongUse.
+    """
+    place, _, query = url.partition("?")
+    options = parse_qsl(query, keep_blank_values=True)
+    schemas = [value for name, value in options if name == "schema"] or [DEFAULT_SCHEMA]
+    schema = schemas[-1]
+    if not schema or len(schema.encode()) > SCHEMA_MAX_BYTES or schema.startswith("pg_") or "\0" in schema:
+        raise WrongUse(
+            f"{schema!r} cannot be the name of a schema: it takes 1 to {SCHEMA_MAX_BYTES} bytes, not beginning with pg_"
+        )
+    others = urlencode([option for option in options if option[0] != "schema"], quote_via=quote)
+    try:
+        given = conninfo_to_dict(f"{place}?{others}" if others else place)
+    except psycopg.Error:  # its text repeats the URL, password and all
+        raise WrongUse(
+            "this PostgreSQL URL is not one that libpq understands: it takes "
+            "postgresql://user:password@host:port/database?option=value, with special characters as %XX"
+        ) from None
+    return Address(DEFAULTS | {name: value for name, value in given.items() if value is not None}, schema)

@@ -1,0 +1,208 @@
+"""The questions that a store answers without changing anything. Each takes a connection inside a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.stores.postgres.arrays import Ints, Texts
+from outlast.stores.postgres.connections import Db
+from outlast.stores.postgres.schema import WORKER_COLUMNS
+from outlast.stores.protocol import Loaded, RunFilter
+from outlast.stores.rows import (
+    INBOX_COLUMNS,
+    RECORD_COLUMNS,
+    RUN_COLUMNS,
+    Row,
+    inbox_row,
+    listed_run,
+    record,
+    run_row,
+    worker_row,
+)
+from outlast.stores.rules import bad_text, prefix_end
+
+# Text that no store can keep names nothing. The server would refuse the question instead of saying so.
+
+
+def _rows(db: Db, sql: str, *values: Any) -> list[Row]:
+    return db.execute(sql, values, binary=True).fetchall()
+
+
+def run(db: Db, id: str) -> RunRow | None:
+    """Return the run of this id."""
+    rows = [] if bad_text(id) else _rows(db, f"SELECT {RUN_COLUMNS} FROM runs WHERE id = %s", id)
+    return run_row(rows[0]) if rows else None
+
+
+def run_by_pk(db: Db, pk: int) -> RunRow | None:
+    """Return the run of this key."""
+    rows = _rows(db, f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = %s", pk)
+    return run_row(rows[0]) if rows else None
+
+
+def load(db: Db, pk: int) -> Loaded | None:
+    """Return a run with its whole journal and inbox."""
+    runs, records, inbox = (  # all three are asked for before the first is waited for
+        db.execute(sql, (pk,), binary=True)
+        for sql in (
+            f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = %s",
+            f"SELECT {RECORD_COLUMNS} FROM records WHERE run = %s ORDER BY seq",
+            f"SELECT {INBOX_COLUMNS} FROM inbox WHERE run = %s ORDER BY id",
+        )
+    )
+    found = runs.fetchall()
+    if not found:
+        return None
+    return Loaded(run_row(found[0]), tuple(map(record, records)), tuple(map(inbox_row, inbox)))
+
+
+def records(db: Db, pk: int, after: int, limit: int | None) -> list[Record]:
+    """Return records with a seq above `after`, in order."""
+    sql = f"SELECT {RECORD_COLUMNS} FROM records WHERE run = %s AND seq > %s ORDER BY seq LIMIT %s"
+    return [record(row) for row in _rows(db, sql, pk, after, _limit(limit))]
+
+
+def _limit(limit: int | None) -> int | None:
+    return None if limit is None else max(limit, 0)
+
+
+def runs(db: Db, wanted: RunFilter, limit: int, before: int | None) -> list[RunRow]:
+    """Return runs, newest first, below the pk `before`."""
+    texts, values = _where(wanted)
+    if any(isinstance(value, str) and bad_text(value) for value in values):
+        return []
+    if before is not None:
+        texts.append("pk < %s")
+        values.append(before)
+    where = " AND ".join(texts) or "TRUE"
+    sql = f"SELECT {RUN_COLUMNS} FROM runs WHERE {where} ORDER BY pk DESC LIMIT %s"
+    return [listed_run(row) for row in _rows(db, sql, *values, _limit(limit))]
+
+
+def _where(wanted: RunFilter) -> tuple[list[str], list[Any]]:
+    """Return conditions, all of them fixed texts, and the values that are bound to their marks."""
+    texts: list[str] = []
+    values: list[Any] = []
+    if wanted.statuses is not None:
+        texts.append("status = ANY (%s)")
+        values.append(Texts(status.value for status in wanted.statuses))
+    if wanted.id_prefix is not None:
+        texts.append("id >= %s AND starts_with(id, %s)")
+        values += [wanted.id_prefix, wanted.id_prefix]
+        if (end := prefix_end(wanted.id_prefix)) is not None:
+            texts.append("id < %s")
+            values.append(end)
+    for text, value in (
+        ("reason = %s", wanted.reason and wanted.reason.value),
+        ("workflow = %s", wanted.workflow),
+        ("version = %s", wanted.version),
+        ("owner = %s", wanted.owner),
+        ("parent = %s", wanted.parent),
+        ("created >= %s", wanted.created_after),
+        ("created < %s", wanted.created_before),
+    ):
+        if value is not None:
+            texts.append(text)
+            values.append(value)
+    return texts, values
+
+
+def owned(db: Db, worker: str) -> list[tuple[int, int]]:
+    """Return (pk, claim) of every run that the worker owns."""
+    if bad_text(worker):
+        return []
+    return [(pk, claim) for pk, claim in _rows(db, "SELECT pk, claim FROM runs WHERE owner = %s ORDER BY pk", worker)]
+
+
+def inbox(db: Db, worker: str) -> list[InboxRow]:
+    """Return the inbox rows of all runs that the worker owns, in order."""
+    if bad_text(worker):
+        return []
+    columns = ", ".join(f"i.{name}" for name in INBOX_COLUMNS.split(", "))
+    sql = f"SELECT {columns} FROM runs AS r JOIN inbox AS i ON i.run = r.pk WHERE r.owner = %s ORDER BY i.id"
+    return [inbox_row(row) for row in _rows(db, sql, worker)]
+
+
+NEXT_DUE = (
+    "SELECT min(first.due) FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
+    "SELECT due FROM runs WHERE runs.workflow = wanted.workflow AND due IS NOT NULL ORDER BY due LIMIT 1) AS first"
+)
+
+
+def next_due(db: Db, workflows: Sequence[str]) -> float | None:
+    """Return when the next run of these workflows may be claimed."""
+    ((due,),) = _rows(db, NEXT_DUE, Texts(name for name in workflows if not bad_text(name)))
+    return None if due is None else float(due)
+
+
+def ended(db: Db, pks: Sequence[int]) -> list[RunRow]:
+    """Return those of the runs that have ended or are stuck."""
+    sql = (
+        f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = ANY (%s) "
+        "AND status IN ('succeeded', 'failed', 'cancelled', 'stuck') ORDER BY pk"
+    )
+    return [run_row(row) for row in _rows(db, sql, Ints(pks))]
+
+
+def workers(db: Db) -> list[WorkerRow]:
+    """Return all known workers, newest first."""
+    sql = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
+    return [worker_row(row) for row in _rows(db, sql)]
+
+
+def orphans(db: Db) -> list[str]:
+    """Return ids that own runs but have no `alive` worker row."""
+    sql = (
+        "SELECT DISTINCT owner FROM runs WHERE owner IS NOT NULL "
+        "AND owner NOT IN (SELECT id FROM workers WHERE state = 'alive') ORDER BY owner"
+    )
+    return [owner for (owner,) in _rows(db, sql)]
+
+
+def counts(db: Db) -> dict[str, int]:
+    """Return how many runs there are of each status."""
+    return dict(_rows(db, "SELECT status, count(*) FROM runs GROUP BY status"))
+
+
+def size_bytes(db: Db) -> int:
+    """Return what the tables take on the server's disk, indexes included."""
+    ((size,),) = _rows(
+        db,
+        "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_catalog.pg_class "
+        "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace",
+    )
+    return int(size)
+
+
+# What SQL can see of the rules that hold between rows; those within a row are the schema's CHECKs.
+INVARIANTS = {
+    "record {1} of run {0}, which does not exist": (
+        "SELECT run, seq FROM records AS c WHERE NOT EXISTS (SELECT 1 FROM runs WHERE pk = c.run)"
+    ),
+    "inbox row {1} of run {0}, which does not exist": (
+        "SELECT run, id FROM inbox AS i WHERE NOT EXISTS (SELECT 1 FROM runs WHERE pk = i.run)"
+    ),
+    "run {0} ({1!r}) has ended, but something waits in its inbox": (
+        "SELECT DISTINCT r.pk, r.id FROM inbox AS i JOIN runs AS r ON r.pk = i.run WHERE r.ended IS NOT NULL"
+    ),
+    "run {0} ({1!r}) is owned by {2}, which was not the last to claim it": (
+        "SELECT pk, id, owner FROM runs WHERE owner IS NOT NULL AND owner <> holder"
+    ),
+    "run {0} ({1!r}) was never claimed, but it has records": (
+        "SELECT pk, id FROM runs WHERE started IS NULL AND forks = '[]' "
+        "AND EXISTS (SELECT 1 FROM records WHERE run = pk)"
+    ),
+}
+
+
+def check(db: Db) -> list[str]:
+    """Return what is wrong between the rows."""
+    return [words.format(*row) for words, sql in INVARIANTS.items() for row in _rows(db, sql)]
+
+
+def snapshot(db: Db) -> int:
+    """Return a number that differs after any transaction of the server has changed something, and asks for no table."""
+    ((text,),) = _rows(db, "SELECT pg_current_snapshot()::text")
+    return hash(text)

@@ -1,0 +1,154 @@
+"""The store itself: what `outlast.stores.protocol.Store` promises, on a schema of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.stores.postgres import reads
+from outlast.stores.postgres.address import parse
+from outlast.stores.postgres.batch import Again, Batch, Fences
+from outlast.stores.postgres.connections import BEGIN_WRITE, Connections, Db, Link, transaction
+from outlast.stores.postgres.faults import REFUSALS
+from outlast.stores.postgres.schema import prepare, version_of
+from outlast.stores.postgres.times import ServerTimes, Times
+from outlast.stores.postgres.verbs import apply
+from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
+from outlast.stores.rules import objection
+from outlast.stores.verbs import Answer, Verb
+
+T = TypeVar("T")
+
+
+class PostgresStore:
+    """Keeps runs in a PostgreSQL database; see `outlast.stores.protocol.Store`.
+
+    `url` is libpq's, with `schema` as one more option. `times` is where times come from, by default the server. With
+    `read_only`, or where the server is a standby, everything but `transact` works.
+    """
+
+    def __init__(self, url: str, clock: Clock, read_only: bool = False, *, times: Times | None = None) -> None:
+        self.address = parse(url)
+        self._times = times or ServerTimes(clock)
+        self.now: Callable[[], float] = self._times.now
+        self.lease_now: Callable[[], float] = self._times.lease_now
+        self._connections = Connections(self.address, self._times)
+        self._fences = Fences(secrets.token_hex(8))
+        try:
+            self._read_only = self._connections.write(lambda link: prepare(link.db, self.address, read_only=read_only))
+        except BaseException:
+            self._connections.close()
+            raise
+
+    def lock_folder(self) -> None:
+        """Return None: workers may be on any machine."""
+        return
+
+    def lease_epoch(self) -> str:
+        """Return the name of the server's clock: there is one for all workers."""
+        return self._times.epoch()
+
+    def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
+        """Commit the verbs in one transaction and answer each, in order."""
+        answers: list[Answer | None] = [objection(verb) for verb in verbs]
+        good = [verb for verb, objected in zip(verbs, answers, strict=True) if objected is None]
+        applied = iter(self._commit(good) if good else ())
+        return [next(applied) if objected is None else objected for objected in answers]
+
+    def _commit(self, verbs: Sequence[Verb]) -> list[Answer]:
+        while True:
+            try:
+                return self._connections.write(lambda link: self._apply(link, verbs, careful=False))
+            except Again:
+                continue
+            except REFUSALS:
+                return self._connections.write(lambda link: self._apply(link, verbs, careful=True))
+
+    def _apply(self, link: Link, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
+        batch = Batch(link, self.address.search_path, self._times, self._fences, careful=careful)
+        with transaction(link.db, BEGIN_WRITE, pipelined=not careful):
+            answers = apply(batch, verbs)
+        self._fences.committed()
+        return answers
+
+    def _read(self, action: Callable[[Db], T]) -> T:
+        return self._connections.read(action)
+
+    # -- one run -----------------------------------------------------------------
+
+    def run(self, id: str) -> RunRow | None:
+        """Return the run of this id."""
+        return self._read(lambda db: reads.run(db, id))
+
+    def run_by_pk(self, pk: int) -> RunRow | None:
+        """Return the run of this key."""
+        return self._read(lambda db: reads.run_by_pk(db, pk))
+
+    def load(self, pk: int) -> Loaded | None:
+        """Return a run with its whole journal and inbox, from one snapshot."""
+        return self._read(lambda db: reads.load(db, pk))
+
+    def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
+        """Return records with a seq above `after`, in order."""
+        return self._read(lambda db: reads.records(db, pk, after, limit))
+
+    # -- many runs -----------------------------------------------------------------
+
+    def runs(self, filter: RunFilter, *, limit: int = 100, before: int | None = None) -> list[RunRow]:
+        """Return runs, newest first, below the pk `before`."""
+        return self._read(lambda db: reads.runs(db, filter, limit, before))
+
+    def owned(self, worker: str) -> list[tuple[int, int]]:
+        """Return (pk, claim) of every run that the worker owns."""
+        return self._read(lambda db: reads.owned(db, worker))
+
+    def inbox(self, worker: str) -> list[InboxRow]:
+        """Return the inbox rows of all runs that the worker owns, in order."""
+        return self._read(lambda db: reads.inbox(db, worker))
+
+    def next_due(self, workflows: Sequence[str]) -> float | None:
+        """Return when the next run of these workflows may be claimed."""
+        return self._read(lambda db: reads.next_due(db, workflows))
+
+    def ended(self, pks: Sequence[int]) -> list[RunRow]:
+        """Return those of the runs that have ended or are stuck."""
+        return self._read(lambda db: reads.ended(db, pks))
+
+    # -- the rest --------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerRow]:
+        """Return all known workers, newest first."""
+        return self._read(reads.workers)
+
+    def orphans(self) -> list[str]:
+        """Return ids that own runs but have no `alive` worker row."""
+        return self._read(reads.orphans)
+
+    def change(self) -> int:
+        """Return a number that differs after anybody has committed something."""
+        return self._read(reads.snapshot)
+
+    def info(self) -> StoreInfo:
+        """Return version, size and counts."""
+        return self._read(self._info)
+
+    def _info(self, db: Db) -> StoreInfo:
+        return StoreInfo(
+            kind="postgresql",
+            location=self.address.text,
+            schema_version=version_of(db, self.address),
+            size_bytes=reads.size_bytes(db),
+            engine=f"PostgreSQL {db.info.parameter_status('server_version')}",
+            counts=reads.counts(db),
+            details={"read_only": self._read_only, "pooler": self._connections.pooled},
+        )
+
+    def check(self) -> list[str]:
+        """Return what is wrong between the rows; [] is good."""
+        return self._read(reads.check)
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        self._connections.close()

@@ -1,0 +1,162 @@
+"""Verbs of one kind that stand side by side in a batch, each kind applied with one statement for all.
+
+What is out of the ordinary (a run that is there already, a fence that does not hold, a record that is there already, a
+child whose parent ends with it) takes the way of its single verb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from outlast.core.records import Record
+from outlast.core.transitions import Status
+from outlast.stores.postgres.arrays import Blobs, Bools, Column, Floats, Ints, Texts
+from outlast.stores.postgres.batch import Again, Batch, Fence
+from outlast.stores.postgres.client_verbs import start_run
+from outlast.stores.postgres.journal import deliver, fence_of, insert, write
+from outlast.stores.postgres.owned_runs import finish
+from outlast.stores.rows import Row, encode_forks
+from outlast.stores.rules import Hold
+from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
+
+DONE = Done()
+START = (
+    "INSERT INTO runs (id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, "
+    "parent, parent_key, forks, created, started, python, version, input) SELECT * FROM unnest(%s::text[], "
+    "%s::text[], %s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], "
+    "%s::float8[], %s::bigint[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::text[], "
+    "%s::bytea[]) ON CONFLICT (id) DO NOTHING RETURNING id, pk"
+)
+START_TYPES: tuple[type[Column], ...] = (
+    Texts, Texts, Texts, Texts, Bools, Texts, Texts, Texts, Texts, Ints, Floats, Ints, Texts, Texts, Floats, Floats,
+    Texts, Texts, Blobs,
+)  # fmt: skip
+END = (
+    "UPDATE runs SET status = v.status, result = v.result, error = v.error, culprit = v.culprit, detail = v.detail, "
+    "ended = %s, owner = NULL, due = NULL, reason = NULL FROM unnest(%s::bigint[], %s::text[], %s::bytea[], "
+    "%s::bytea[], %s::text[], %s::text[]) AS v (pk, status, result, error, culprit, detail) WHERE runs.pk = v.pk"
+)
+
+
+def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
+    """Apply writes that follow each other."""
+    answers: list[Answer] = []
+    new: list[tuple[int, Record]] = []
+    for verb in verbs:
+        fence = b.owned(verb.run, verb.worker, verb.claim) or fence_of(b, verb)
+        if not isinstance(fence, Fence):
+            answers.append(fence)
+        elif follows(verb, fence.last_seq):
+            new += [(verb.run, record) for record in verb.records]
+            fence.last_seq += len(verb.records)
+            deliver(b, verb, fence)
+            answers.append(DONE)
+        else:
+            insert(b, new)
+            new = []
+            answers.append(write(b, verb))
+    insert(b, new)
+    return answers
+
+
+def follows(verb: Write, last_seq: int) -> bool:
+    """Tell whether the records simply continue a journal that ends with `last_seq`."""
+    return all(record.seq == seq for seq, record in enumerate(verb.records, last_seq + 1))
+
+
+def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
+    """End runs, no run twice."""
+    fences = [b.owned(verb.run, verb.worker, verb.claim) for verb in verbs]
+    runs = [verb.run for verb in verbs]
+    waited_for = {run for run, fence in zip(runs, fences, strict=True) if fence and fence.parent}
+    waited_for.update(run for run in runs if run in b.waited_for)
+    parents = {fence.parent for fence in fences if fence}.union(*(b.waited_for.get(run, ()) for run in runs))
+    plain = all(fence and fence.last_seq == verb.last_seq for fence, verb in zip(fences, verbs, strict=True))
+    if not plain or not parents.isdisjoint(runs):  # which of a family ends first decides who is told
+        return [finish(b, verb) for verb in verbs]
+    b.lock_runs(runs)
+    b.run_sql(
+        END,
+        b.now,
+        Ints(runs),
+        Texts(verb.status.value for verb in verbs),
+        Blobs(verb.result for verb in verbs),
+        Blobs(verb.error for verb in verbs),
+        Texts(verb.culprit for verb in verbs),
+        Texts(verb.detail for verb in verbs),
+    )
+    b.run_sql("DELETE FROM inbox WHERE run = ANY (%s)", Ints(runs))
+    b.run_sql("DELETE FROM taken WHERE run = ANY (%s)", Ints(runs))
+    for run in runs:
+        b.forget_run(run)
+    return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]
+
+
+def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
+    """Create runs."""
+    if not _all_new(b, verbs):
+        return [start_run(b, verb) for verb in verbs]
+    rows = [_new_row(b, verb) for verb in verbs]
+    columns = zip(START_TYPES, zip(*rows, strict=True), strict=True)
+    keys = {row[0]: row[1] for row in b.rows(START, *(kind(values) for kind, values in columns))}
+    if len(keys) < len(verbs):
+        raise Again
+    b.started.update(keys)
+    return [_started(b, verb, keys[verb.run.id]) for verb in verbs]
+
+
+def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
+    """Tell whether all of these runs can simply be created."""
+    ids = {verb.run.id for verb in verbs}
+    if len(ids) < len(verbs) or not ids.isdisjoint(b.known) or not ids.isdisjoint(b.started):
+        return False
+    for verb in verbs:
+        parent, claim = verb.run.parent, verb.parent_claim
+        if verb.claim_by is not None and b.lease_lost(verb.claim_by):
+            return False
+        if parent is not None and claim is not None and b.hold(parent, verb.parent_worker or "", claim) != Hold.OWNED:
+            return False
+    return True
+
+
+def _new_row(b: Batch, verb: StartRun) -> Row:
+    run, by = verb.run, verb.claim_by
+    due = None if by is not None else b.now if run.due is None else run.due
+    state = ("running", by, by, 1, None) if by is not None else ("pending", None, "", 0, due)
+    return (
+        run.id,
+        run.incarnation,
+        run.workflow,
+        run.definition,
+        run.is_step,
+        run.options,
+        *state,
+        run.parent,
+        run.parent_key,
+        encode_forks(run.forks),
+        b.now,
+        None if by is None else b.now,
+        run.python,
+        run.version,
+        run.input,
+    )
+
+
+def _started(b: Batch, verb: StartRun, pk: int) -> Started:
+    by = verb.claim_by
+    if by is None:
+        due = b.now if verb.run.due is None else verb.run.due
+        return Started(_as_kept(verb, pk=pk, due=due, created=b.now), created=True)
+    b.know(pk, holder=by, claim=1, parent=verb.run.parent)
+    run = _as_kept(verb, pk=pk, created=b.now, started=b.now, status=Status.RUNNING, owner=by, claim=1, due=None)
+    return Started(run, created=True)
+
+
+def _as_kept(verb: StartRun, **state: Any) -> Any:
+    """Return the run as it stands in the store: what is not in `state` is as for any new run."""
+    fresh = {"status": Status.PENDING, "reason": None, "detail": "", "owner": None, "claim": 0, "crashes": 0}
+    none = {"started": None, "ended": None, "result": None, "error": None, "culprit": ""}
+    return replace(verb.run, **(fresh | none | state))

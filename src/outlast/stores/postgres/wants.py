@@ -1,0 +1,64 @@
+"""What a batch has to lock and to read before its verbs are applied."""
+
+from __future__ import annotations
+
+from outlast.stores.verbs import (
+    Beat,
+    Cancel,
+    Claim,
+    Finish,
+    Leave,
+    Park,
+    Register,
+    Release,
+    Resolve,
+    Resume,
+    Send,
+    StartRun,
+    Stick,
+    TakeOver,
+    Verb,
+    Write,
+)
+
+
+class Wants:
+    """Gathers it, verb by verb."""
+
+    def __init__(self) -> None:
+        self.workers: set[str] = set()  # in whose names something is written
+        self.dead: set[str] = set()
+        self.changes: set[int] = set()  # runs that change their status
+        self.ids: set[str] = set()  # runs that somebody does something to from outside
+        self.fences: set[int] = set()
+        self.starts: set[str] = set()
+        self.ends: set[int] = set()
+
+    def add(self, verb: Verb) -> None:
+        """Add what one verb needs."""
+        match verb:
+            case Write():
+                self.workers.add(verb.worker)
+                self.fences.add(verb.run)
+            case Park() | Release() | Stick() | Finish():
+                self.workers.add(verb.worker)
+                self.fences.add(verb.run)
+                self.changes.add(verb.run)
+                if isinstance(verb, Finish):
+                    self.ends.add(verb.run)
+            case Register():
+                self.workers.add(verb.worker.id)
+            case TakeOver():
+                self.workers.add(verb.worker)
+                self.dead.add(verb.dead)
+            case Beat() | Leave() | Claim():
+                self.workers.add(verb.worker)
+            case StartRun():
+                self.workers |= {name for name in (verb.claim_by, verb.parent_worker) if name is not None}
+                self.starts.add(verb.run.id)
+                if verb.run.parent is not None and verb.parent_claim is not None:
+                    self.fences.add(verb.run.parent)
+            case Send() | Cancel() | Resolve() | Resume():
+                self.ids.add(verb.id)
+            case _:
+                pass
