@@ -18,9 +18,10 @@ from outlast.runtime import app as app_module
 from tests.behaviour.flows import executed
 from tests.behaviour.gated_store import Gate, GatedStore
 from tests.behaviour.stage import Ears, OpenApp, Restart
+from tests.support.postgres import empty_store_url
 
 HERE = Path(__file__).parent
-STORES = ("memory", "sqlite")
+STORES = ("memory", "sqlite", "postgres")
 LONGEST_TEST_S = 30
 LONGEST_CLEAN_UP_S = 5
 QUICK = {"park_after": 0.02, "grace": 0.0}  # waiting runs leave memory at once, and closing waits for no step
@@ -56,6 +57,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of an empty store; every App that opens it sees the same runs."""
+    if request.param == "postgres":
+        return empty_store_url()
     return {"memory": f"memory://{uuid.uuid4()}", "sqlite": f"sqlite:///{tmp_path / 'runs.db'}"}[request.param]
 
 

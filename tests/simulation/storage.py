@@ -100,6 +100,9 @@ class Wire:
     def lease_now(self) -> float:
         return self._process.sim.boot
 
+    def lease_epoch(self) -> str:
+        return self._process.clock.boot_id()
+
     def lock_folder(self) -> None:
         return None
 

@@ -58,7 +58,7 @@ class Diagnosis:
 def diagnose(app: App, where: Where, *, check: bool) -> Diagnosis:
     """Look at the store of an open App. Blocking. It only reads, so it works while somebody holds the write lock."""
     store = app.store
-    found = Diagnosis(store.info(), seen_workers(store, app.clock.boot_id()), None, [], store.now())
+    found = Diagnosis(store.info(), seen_workers(store), None, [], store.now())
     found.findings += _write_lock(found.info)
     running = _runs(app, found, Status.RUNNING)
     found.oldest_running = min(running, key=lambda run: run.started or run.created, default=None)

@@ -16,7 +16,7 @@ from outlast.runtime.app import App
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.notices import Listener
 from outlast.runtime.seen import SeenWorker, code_of, if_renamed, seen_workers
-from outlast.stores.open import open_store
+from outlast.stores.open import open_store, shown
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Where:
 
     def command(self, *words: Any) -> str:
         """Return an `outlast` command as a person would type it, for the same store."""
-        store = ["--url", self.url] if self.url is not None else []
+        store = ["--url", shown(self.url)] if self.url is not None else []
         settings = ["--app", self.app] if self.app is not None else []
         return shlex.join(["outlast", *(str(word) for word in words), *store, *settings])
 
@@ -105,4 +105,4 @@ def _check_exists(url: str) -> None:
 
 async def workers_of(app: App) -> list[SeenWorker]:
     """Return all workers that an open App's store knows."""
-    return await asyncio.to_thread(seen_workers, app.store, app.clock.boot_id())
+    return await asyncio.to_thread(seen_workers, app.store)

@@ -92,7 +92,7 @@ def _read(app: App, id: str) -> Seen:
     children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
     parent = app.store.run_by_pk(run.parent) if run.parent is not None else None
     now = app.store.now()
-    workers = seen_workers(app.store, app.clock.boot_id())
+    workers = seen_workers(app.store)
     records = tuple(readable_record(record, app.codec) for record in loaded.records)
     shown = Loaded(readable_run(run, app.codec), records, loaded.inbox)
     return Seen(

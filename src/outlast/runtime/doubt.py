@@ -194,7 +194,7 @@ class Doubt:
         if row.state is WorkerState.GONE:
             return self._not_before(row.left or 0.0, f"gone {row.id}", 0.0), settling
         if row.state is WorkerState.EXPIRED:
-            if row.boot == worker.clock.boot_id():  # it began no attempt after that
+            if row.boot == worker.store.lease_epoch():  # it began no attempt after that
                 worker.first_seen.setdefault(f"expired {row.id}", row.lease_until)
             sent = last_sent(row, worker.clock.boot_id())
             if sent == inf:

@@ -66,7 +66,7 @@ class Lookout:
         """Return the runs with why nobody executes them, if so, and what to do. Blocking."""
         store = self.app.store
         rows = [row for pk in pks if (row := store.run_by_pk(pk)) is not None]
-        workers = seen_workers(store, self.app.clock.boot_id()) if rows else []
+        workers = seen_workers(store) if rows else []
         now = store.now()
         return [
             (row, why_idle(row, workers, now), start_one(row, workers, worker_command(row, self.app.url)))

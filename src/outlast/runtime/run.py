@@ -149,7 +149,7 @@ class Run(Generic[R]):
 
     async def _how_it_stands(self, row: RunRow, after_s: float) -> str:
         app = self._app
-        workers = await app._read(seen_workers, app.store, app.clock.boot_id())
+        workers = await app._read(seen_workers, app.store)
         says = standing(row, workers, worker_command(row, app.url))
         return f"run {self.id} ({row.workflow}) had not ended after {after_s:g} s: it is {says}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from outlast.core.records import RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Status
 from outlast.runtime.liveness import Alive, probe
+from outlast.stores.open import shown
 from outlast.stores.protocol import Store
 
 
@@ -33,19 +34,19 @@ class SeenWorker:
         return self.alive and (self.row.serves is None or workflow in self.row.serves)
 
 
-def seen_workers(store: Store, boot_id: str) -> list[SeenWorker]:
-    """Return all workers that the store knows, newest first. `boot_id` is this start of the machine. Blocking."""
-    lease_now = store.lease_now()
-    return [_seen(row, boot_id, lease_now) for row in store.workers()]
+def seen_workers(store: Store) -> list[SeenWorker]:
+    """Return all workers that the store knows, newest first. Blocking."""
+    epoch, lease_now = store.lease_epoch(), store.lease_now()
+    return [_seen(row, epoch, lease_now) for row in store.workers()]
 
 
-def _seen(row: WorkerRow, boot_id: str, lease_now: float) -> SeenWorker:
+def _seen(row: WorkerRow, epoch: str, lease_now: float) -> SeenWorker:
     if row.state is not WorkerState.ALIVE:
         return SeenWorker(row, row.state.value, None)
-    if row.boot != boot_id:
+    if row.boot != epoch:
         return SeenWorker(row, "dead", None)  # from before this machine's last start, or of another machine's file
     left = row.lease_until - lease_now
-    if probe(row, boot_id) is Alive.NO:
+    if probe(row, epoch) is Alive.NO:
         return SeenWorker(row, "dead", left)
     return SeenWorker(row, "alive" if left > 0 else "expired", left)
 
@@ -88,7 +89,7 @@ def worker_command(run: RunRow, url: str) -> str:
     """Return what starts a worker for a run's code: a command, to be typed beside that code."""
     if url.startswith("memory:"):
         return "App(worker=True) in this process"
-    return shlex.join(["outlast", "worker", code_of(run), "--url", url])
+    return shlex.join(["outlast", "worker", code_of(run), "--url", shown(url)])
 
 
 def start_one(run: RunRow, workers: Sequence[SeenWorker], command: str) -> str:

@@ -149,7 +149,7 @@ class Watcher:
                 self._told.dead(peer.id, True, "its process is gone: its lock file was released")
 
     def _sweep(self) -> None:
-        boot, lease_now = self._clock.boot_id(), self._store.lease_now()
+        epoch, lease_now = self._store.lease_epoch(), self._store.lease_now()
         peers, rows = [], self._store.workers()
         mine = next((row.lease_until for row in rows if row.id == self._me), 0.0)
         if mine - lease_now < self._patience_s / 2:
@@ -164,7 +164,7 @@ class Watcher:
             if row.id == self._me or row.state is WorkerState.GONE:
                 continue
             peers.append(row)
-            if row.state is WorkerState.ALIVE and row.boot != boot:
+            if row.state is WorkerState.ALIVE and row.boot != epoch:
                 self._told.dead(row.id, False, "its machine was restarted")
             elif row.state is WorkerState.ALIVE and judges and row.lease_until < lease_now:
                 self._told.dead(row.id, False, "its lease ran out")

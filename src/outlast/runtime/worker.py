@@ -138,7 +138,7 @@ class Worker:
             id=self.id,
             pid=os.getpid(),
             host=socket.gethostname(),
-            boot=self.clock.boot_id(),
+            boot=self.store.lease_epoch(),
             version=self.version,
             python=self.python,
             serves=registry.names(),

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from outlast.stores.memory import MemoryStore
 
 ACCEPTED = (
-    "sqlite:///relative.db, sqlite:////absolute/path.db, a plain path such as ./agent.db, memory:// or memory://name"
+    "sqlite:///relative.db, sqlite:////absolute/path.db, a plain path such as ./agent.db, "
+    "postgresql://user@host/database, memory:// or memory://name"
 )
 
 SCHEMES = ("sqlite", "memory", "postgresql", "postgres", "file")
@@ -45,12 +46,9 @@ def open_store(url: str, clock: Clock, *, read_only: bool = False) -> Store:
         case "memory":
             return _memory(rest, clock)
         case "postgresql" | "postgres":
-            raise WrongUse(
-                f"{_without_password(url)} needs outlast[postgres], and PostgreSQL is not in this version of Outlast; "
-                f"use one of: {ACCEPTED}"
-            )
+            return _postgres(url, clock, read_only)
         case _:
-            raise WrongUse(f"{_without_password(url)} is no store that Outlast knows; it takes {ACCEPTED}")
+            raise WrongUse(f"{shown(url)} is no store that Outlast knows; it takes {ACCEPTED}")
 
 
 def _after_host(rest: str, url: str) -> str:
@@ -79,6 +77,14 @@ def _sqlite(path: str, clock: Clock, read_only: bool) -> Store:
     return SqliteStore(path, clock, read_only)
 
 
+def _postgres(url: str, clock: Clock, read_only: bool) -> Store:
+    try:
+        from outlast.stores.postgres import PostgresStore  # noqa: PLC0415 - only the store that is used is loaded
+    except ImportError as error:  # psycopg is missing, or has found no libpq
+        raise WrongUse(f"{shown(url)} needs psycopg ({error}): pip install 'outlast[postgres]'") from error
+    return PostgresStore(url, clock, read_only)
+
+
 def _memory(name: str, clock: Clock) -> Store:
     from outlast.stores.memory import MemoryStore  # noqa: PLC0415 - only the store that is used is loaded
 
@@ -90,8 +96,12 @@ def _memory(name: str, clock: Clock) -> Store:
         return _shared[name]
 
 
-def _without_password(url: str) -> str:
-    """Leave the password of `scheme://user:password@host` out of messages."""
-    scheme, _, rest = url.partition("://")
+def shown(url: str) -> str:
+    """Return a URL as it may be shown: without the password of `scheme://user:password@host`, or of an option."""
+    place, _, query = url.partition("?")
+    scheme, separator, rest = place.partition("://")
+    if not separator or scheme in ("sqlite", "memory"):
+        return url
     credentials, at, host = rest.rpartition("@")
-    return f"{scheme}://{credentials.partition(':')[0]}{at}{host}" if at else url
+    options = "&".join(o for o in query.split("&") if o and "password" not in o.partition("=")[0].lower())
+    return f"{scheme}://{credentials.partition(':')[0]}{at}{host}" + (f"?{options}" if options else "")

@@ -94,6 +94,10 @@ class Store(Protocol):
         """Return the store's lease clock in seconds."""
         ...
 
+    def lease_epoch(self) -> str:
+        """Return the name under which lease times can be compared; a worker's row bears it as `boot`."""
+        ...
+
     def run(self, id: str) -> RunRow | None:
         """Return the run of this id."""
         ...

@@ -29,6 +29,7 @@ class MemoryStore:
         self._clock = clock
         self.now: Callable[[], float] = clock.wall
         self.lease_now: Callable[[], float] = clock.boot
+        self.lease_epoch: Callable[[], str] = clock.boot_id
         self._name = name
         self._lock = threading.RLock()
         self._tables = Tables(clock)

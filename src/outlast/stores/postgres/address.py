@@ -9,6 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from outlast.core.errors import WrongUse
+from outlast.stores.open import shown
 
 DEFAULT_SCHEMA = "outlast"
 SCHEMA_MAX_BYTES = 63  # of a PostgreSQL identifier; a longer one would be cut in silence
@@ -62,12 +63,15 @@ def parse(url: str) -> Address:
         raise WrongUse(
             f"{schema!r} cannot be the name of a schema: it takes 1 to {SCHEMA_MAX_BYTES} bytes, not beginning with pg_"
         )
+    misread = WrongUse(
+        f"{shown(url)} is not a URL that libpq understands: it takes postgresql://user:password@host:port/database"
+        "?option=value, with special characters as %XX"
+    )
+    if place.partition("://")[2].partition("/")[0].count("@") > 1:
+        raise misread  # libpq would take the rest of the password for the host, and show it
     others = urlencode([option for option in options if option[0] != "schema"], quote_via=quote)
     try:
         given = conninfo_to_dict(f"{place}?{others}" if others else place)
     except psycopg.Error:  # its text repeats the URL, password and all
-        raise WrongUse(
-            "this PostgreSQL URL is not one that libpq understands: it takes "
-            "postgresql://user:password@host:port/database?option=value, with special characters as %XX"
-        ) from None
+        raise misread from None
     return Address(DEFAULTS | {name: value for name, value in given.items() if value is not None}, schema)

@@ -51,6 +51,9 @@ SETTINGS = (
 )
 
 
+SNAPSHOT = f"SELECT pg_current_snapshot()::text, {SERVER_TIME}"
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A connection. `session` names it among those of the server, empty where a pooler stands between."""
@@ -87,8 +90,11 @@ class Connections:
         self.times = times
         self.pooled = False
         self._closed = False
+        self._dbs: set[Db] = set()  # all that are open
         self._begin_anew()
         _open.add(self)
+        # A store that nobody closed and nobody knows any more ends its sessions, and is silent about it.
+        weakref.finalize(self, _close_all, self._dbs).atexit = False
 
     def _begin_anew(self) -> None:
         self._pid = os.getpid()
@@ -120,12 +126,18 @@ class Connections:
         except psycopg.Error as error:
             db.close()
             raise faults.why_no_connection(error, self.address) from error
+        self._dbs.add(db)
         if pid != db.info.backend_pid:
             self.pooled = True
         if self.pooled:
             return Link(db, "")
         db.prepare_threshold = PREPARE_AFTER
         return Link(db, f"{pid} {began}")
+
+    def disconnect(self, db: Db) -> None:
+        """End a connection."""
+        self._dbs.discard(db)
+        db.close()
 
     # -- using -----------------------------------------------------------------------
 
@@ -158,6 +170,15 @@ class Connections:
 
     def read(self, action: Callable[[Db], T]) -> T:
         """Run `action`, which only reads, inside one snapshot; again when its connection was found broken."""
+
+        def in_transaction(db: Db) -> T:
+            with transaction(db, BEGIN_READ, pipelined=True):
+                db.execute(f"SELECT {SETTINGS}", (self.address.search_path,))
+                return action(db)
+
+        return self._use_reader(in_transaction)
+
+    def _use_reader(self, action: Callable[[Db], T]) -> T:
         self._check()
         broken = False
         while True:
@@ -165,13 +186,11 @@ class Connections:
                 link = self._idle.pop() if self._idle else None
             link = link or self.connect()
             try:
-                with transaction(link.db, BEGIN_READ, pipelined=True):
-                    link.db.execute(f"SELECT {SETTINGS}", (self.address.search_path,))
-                    result = action(link.db)
+                result = action(link.db)
             except psycopg.Error as error:
                 if faults.is_dead(error, link.db):
                     self._forget(error)
-                    link.db.close()
+                    self.disconnect(link.db)
                     if not broken:
                         broken = True
                         continue
@@ -179,10 +198,20 @@ class Connections:
                     self._give_back(link)
                 raise faults.meaning(error, self.address) from error
             except BaseException:
-                link.db.close()
+                self.disconnect(link.db)
                 raise
             self._give_back(link)
             return result
+
+    def snapshot(self) -> str:
+        """Return a text that differs after any transaction of the server has changed something.
+
+        It costs no transaction and looks at no table, and brings the server's time.
+        """
+        asked = self.times.boot()
+        text, now = self._use_reader(lambda db: db.execute(SNAPSHOT).fetchall()[0])
+        self.times.heard(asked, now)
+        return str(text)
 
     def _check(self) -> None:
         if self._closed:
@@ -195,19 +224,19 @@ class Connections:
         with self._lock:  # they are as old as this one
             idle, self._idle = self._idle, deque()
         for link in idle:
-            link.db.close()
+            self.disconnect(link.db)
 
     def _give_back(self, link: Link) -> None:
         with self._lock:
             if not self._closed and len(self._idle) < IDLE_READERS:
                 self._idle.append(link)
                 return
-        link.db.close()
+        self.disconnect(link.db)
 
     def _drop_writer(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            writer.db.close()
+            self.disconnect(writer.db)
 
     # -- closing ---------------------------------------------------------------------
 
@@ -217,18 +246,24 @@ class Connections:
             self._closed = True
             idle, self._idle = self._idle, deque()
         for link in idle:
-            link.db.close()
+            self.disconnect(link.db)
         with self._write_lock:
             self._drop_writer()
 
     def in_child(self) -> None:
         """Leave the connections of the process that was forked to it."""
-        _inherited.extend([*self._idle, *([self._writer] if self._writer else [])])
+        _inherited.extend(self._dbs)
+        self._dbs.clear()
         self._begin_anew()
 
 
+def _close_all(dbs: set[Db]) -> None:
+    for db in dbs:
+        db.close()
+
+
 _open: weakref.WeakSet[Connections] = weakref.WeakSet()
-_inherited: list[Link] = []  # kept for ever: to close them here would end the parent's sessions
+_inherited: list[Db] = []  # kept for ever: to close them here would end the parent's sessions
 
 
 def _after_fork_in_child() -> None:

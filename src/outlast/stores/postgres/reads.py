@@ -200,9 +200,3 @@ INVARIANTS = {
 def check(db: Db) -> list[str]:
     """Return what is wrong between the rows."""
     return [words.format(*row) for words, sql in INVARIANTS.items() for row in _rows(db, sql)]
-
-
-def snapshot(db: Db) -> int:
-    """Return a number that differs after any transaction of the server has changed something, and asks for no table."""
-    ((text,),) = _rows(db, "SELECT pg_current_snapshot()::text")
-    return hash(text)

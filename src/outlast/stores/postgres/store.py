@@ -12,6 +12,7 @@ from outlast.stores.postgres.address import parse
 from outlast.stores.postgres.batch import Again, Batch, Fences
 from outlast.stores.postgres.connections import BEGIN_WRITE, Connections, Db, Link, transaction
 from outlast.stores.postgres.faults import REFUSALS
+from outlast.stores.postgres.hints import Hints, worth_telling
 from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
@@ -20,6 +21,9 @@ from outlast.stores.rules import objection
 from outlast.stores.verbs import Answer, Verb
 
 T = TypeVar("T")
+
+ASK_S = 0.5
+ASK_WITHOUT_HINTS_S = 0.1
 
 
 class PostgresStore:
@@ -36,6 +40,9 @@ class PostgresStore:
         self.lease_now: Callable[[], float] = self._times.lease_now
         self._connections = Connections(self.address, self._times)
         self._fences = Fences(secrets.token_hex(8))
+        self._hints = Hints(self._connections)
+        self._snapshot = ""
+        self._asked = -ASK_S  # when `change` asked the server last, by the boot clock
         try:
             self._read_only = self._connections.write(lambda link: prepare(link.db, self.address, read_only=read_only))
         except BaseException:
@@ -54,8 +61,13 @@ class PostgresStore:
         """Commit the verbs in one transaction and answer each, in order."""
         answers: list[Answer | None] = [objection(verb) for verb in verbs]
         good = [verb for verb, objected in zip(verbs, answers, strict=True) if objected is None]
-        applied = iter(self._commit(good) if good else ())
-        return [next(applied) if objected is None else objected for objected in answers]
+        if not good:
+            return [answer for answer in answers if answer is not None]
+        applied = self._commit(good)
+        if any(map(worth_telling, good, applied)):
+            self._hints.say()
+        rest = iter(applied)
+        return [next(rest) if objected is None else objected for objected in answers]
 
     def _commit(self, verbs: Sequence[Verb]) -> list[Answer]:
         while True:
@@ -127,8 +139,18 @@ class PostgresStore:
         return self._read(reads.orphans)
 
     def change(self) -> int:
-        """Return a number that differs after anybody has committed something."""
-        return self._read(reads.snapshot)
+        """Return a number that differs after anybody has committed something.
+
+        Mostly this asks nobody: others say when there is something to see, and in between the server is asked now and
+        then, in case that a hint was lost.
+        """
+        self._hints.start()
+        boot = self._times.boot()
+        every = ASK_S if self._hints.listening else ASK_WITHOUT_HINTS_S
+        if not self._asked <= boot < self._asked + every:
+            self._snapshot = self._connections.snapshot()
+            self._asked = boot
+        return hash((self._hints.heard, self._snapshot))
 
     def info(self) -> StoreInfo:
         """Return version, size and counts."""
@@ -151,4 +173,5 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
+        self._hints.close()
         self._connections.close()

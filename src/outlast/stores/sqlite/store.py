@@ -36,6 +36,7 @@ class SqliteStore:
         self._clock = clock
         self.now: Callable[[], float] = clock.wall
         self.lease_now: Callable[[], float] = clock.boot
+        self.lease_epoch: Callable[[], str] = clock.boot_id
         self._connections = Connections(path, read_only=read_only, busy_s=busy_s)
         self._fences = Fences()
 

@@ -1,0 +1,154 @@
+"""Hints between processes: that something was committed, so that nobody need wait for their next look at the tables.
+
+A thread with a session of its own says so (NOTIFY) and hears it (LISTEN). What it says is never part of a transaction
+that carries data: a commit that notifies takes a lock which all others want, too. It says nothing but "look", so that
+any number of commits need one hint: one is on its way at most, and none follows another too closely.
+
+Only a hint: where it gets lost, or a pooler stands between, which hears for nobody, `change` finds out by asking.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import threading
+
+import psycopg
+from psycopg import sql
+
+from outlast.core.errors import StoreError
+from outlast.stores.postgres.connections import Connections, Db
+from outlast.stores.verbs import (
+    Answer,
+    Cancel,
+    Finish,
+    ForkRun,
+    Leave,
+    Release,
+    Resolve,
+    Resume,
+    Send,
+    Started,
+    StartRun,
+    Stick,
+    TakeOver,
+    Verb,
+)
+
+LINGER_S = 2.0  # that the thread stays when nobody needs it any more: a store may be left open, and be forgotten
+GAP_S = 0.005  # between two hints
+AGAIN_S = 0.5  # until the next try where the server is away
+
+# What gives others something to do, or ends what they wait for.
+TELLING = frozenset({Cancel, Finish, ForkRun, Leave, Release, Resolve, Resume, Send, Stick, TakeOver})
+
+
+def worth_telling(verb: Verb, answer: Answer) -> bool:
+    """Tell whether other processes may want to know of a verb."""
+    if type(verb) is StartRun:
+        return isinstance(answer, Started) and answer.run.owner is None
+    return type(verb) in TELLING
+
+
+class Hints:
+    """See the top of this file. `heard` counts the hints of others."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._channel = f"outlast_{hashlib.sha256(connections.address.schema.encode()).hexdigest()[:16]}"
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake = (-1, -1)  # a pipe, while there is a thread
+        self._needed = False  # since the thread looked last
+        self._wants_to_say = False
+        self._stop = threading.Event()
+        self.heard = 0
+        self.listening = False
+
+    # -- from any thread -----------------------------------------------------------
+
+    def say(self) -> None:
+        """Let other processes look, soon."""
+        self.start(say=True)
+
+    def start(self, *, say: bool = False) -> None:
+        """Hear and say from now on, for a while."""
+        if self._pid != os.getpid():  # a child of the process that the thread is in
+            self._begin_anew()
+        with self._lock:
+            self._needed = True
+            if self._thread is None and not self._stop.is_set():
+                self._wake = os.pipe()
+                self._thread = threading.Thread(target=self._run, name="outlast-hints", daemon=True)
+                self._thread.start()
+            if say and not self._wants_to_say and self._thread is not None:
+                self._wants_to_say = True
+                os.write(self._wake[1], b".")
+
+    def close(self) -> None:
+        """End the thread, once it has said what it was asked to."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            thread = self._thread
+            self._stop.set()
+            if thread is not None:
+                os.write(self._wake[1], b".")
+        if thread is not None:
+            thread.join()
+
+    # -- the thread ------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_over():
+            try:
+                link = self._connections.connect()
+                try:
+                    self._serve(link.db, hears=bool(link.session))
+                finally:
+                    self._connections.disconnect(link.db)
+            except (StoreError, psycopg.Error):
+                self._stop.wait(AGAIN_S)
+            self.listening = False
+
+    def _is_over(self) -> bool:
+        """End the thread if the store is closed, or if nobody has needed it since it was asked last."""
+        with self._lock:
+            over = self._stop.is_set() or not self._needed
+            if over:
+                self._thread = None
+                for end in self._wake:
+                    os.close(end)
+            self._needed = False
+            return over
+
+    def _serve(self, db: Db, *, hears: bool) -> None:
+        if hears:
+            db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            self.listening = True
+            self.heard += 1  # what was said before nobody has heard
+        while True:
+            if self._wants_to_say:
+                self._wants_to_say = False
+                db.execute("SELECT pg_notify(%s, '')", (self._channel,))
+                self._stop.wait(GAP_S)
+                self._hear(db)
+                continue
+            if self._stop.is_set():
+                return
+            ready, _, _ = select.select([db.pgconn.socket, self._wake[0]], [], [], LINGER_S)
+            if not ready and not self._needed:
+                return
+            self._needed = self._needed and bool(ready)
+            if self._wake[0] in ready:
+                os.read(self._wake[0], 4096)
+            self._hear(db)
+
+    def _hear(self, db: Db) -> None:
+        if any([notice.pid != db.info.backend_pid for notice in db.notifies(timeout=0)]):  # noqa: C419 - all are read
+            self.heard += 1
