@@ -202,19 +202,26 @@ def test_a_run_that_is_not_there_is_none(world: World) -> None:
 
 def test_change_differs_after_anybody_has_changed_something(world: World, store_factory: StoreFactory) -> None:
     other = World(store_factory(world.clock), world.clock)
-    seen = [world.store.change()]
+
+    def soon() -> int:
+        world.clock.advance(1)
+        return world.store.change()
+
+    seen = [soon()]
     world.start("mine")
-    seen.append(world.store.change())
+    seen.append(soon())
     other.start("theirs")
-    seen.append(world.store.change())
+    seen.append(soon())
     run = world.running("run")
-    seen.append(world.store.change())
+    seen.append(soon())
     world.do(write(run, record(1)))
-    seen.append(world.store.change())
+    seen.append(soon())
     assert all(left != right for left, right in pairwise(seen))
 
 
 def test_change_stays_while_nobody_changes_anything(world: World, store_factory: StoreFactory) -> None:
+    if world.store.info().kind == "postgresql":
+        pytest.skip("what other tests commit on the same server counts, too")
     other = World(store_factory(world.clock), world.clock)
     world.start()
     seen = world.store.change()

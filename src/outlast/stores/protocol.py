@@ -143,7 +143,7 @@ class Store(Protocol):
         ...
 
     def change(self) -> int:
-        """Return a number that differs after another process or connection may have changed something; cheap."""
+        """Return a number that differs, within a second, after another process may have changed something; cheap."""
         ...
 
     def info(self) -> StoreInfo:

@@ -69,6 +69,7 @@ class Hints:
         self._stop = threading.Event()
         self.heard = 0
         self.listening = False
+        self.deaf_before = False  # what others said before it began to listen may be news
 
     # -- from any thread -----------------------------------------------------------
 
@@ -130,8 +131,7 @@ class Hints:
     def _serve(self, db: Db, *, hears: bool) -> None:
         if hears:
             db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-            self.listening = True
-            self.heard += 1  # what was said before nobody has heard
+            self.listening = self.deaf_before = True
         while True:
             if self._wants_to_say:
                 self._wants_to_say = False

@@ -147,7 +147,8 @@ class PostgresStore:
         self._hints.start()
         boot = self._times.boot()
         every = ASK_S if self._hints.listening else ASK_WITHOUT_HINTS_S
-        if not self._asked <= boot < self._asked + every:
+        if self._hints.deaf_before or not self._asked <= boot < self._asked + every:
+            self._hints.deaf_before = False
             self._snapshot = self._connections.snapshot()
             self._asked = boot
         return hash((self._hints.heard, self._snapshot))
