@@ -144,7 +144,9 @@ def resolve(b: Batch, verb: Resolve) -> Answer:
     if run is None:
         return Refused(f"there is no run {verb.id!r}")
     decided = b.row(
-        "SELECT note, value FROM records WHERE run = %s AND key = %s AND kind = 'resolution' AND attempt = %s",
+        "SELECT note, value FROM records AS r WHERE run = %s AND key = %s AND kind = 'resolution' AND attempt = %s "
+        "AND seq > (SELECT coalesce(max(i.seq), 0) FROM records AS i "
+        "WHERE (i.run, i.key, i.attempt, i.kind) = (r.run, r.key, r.attempt, 'intent'))",
         run.pk,
         verb.key,
         verb.attempt,

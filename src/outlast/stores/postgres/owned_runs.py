@@ -5,7 +5,8 @@ from __future__ import annotations
 from outlast.core.transitions import CLAIMABLE, Event, Status, after
 from outlast.stores.postgres.arrays import Texts
 from outlast.stores.postgres.batch import Batch
-from outlast.stores.rows import RUN_COLUMNS, run_row
+from outlast.stores.postgres.schema import QUEUED
+from outlast.stores.rows import RUN_COLUMNS, Row, run_row
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Failed, Fenced, Finish, Kept, Park, Release, Stick
 
@@ -24,10 +25,12 @@ TAKE = (
 # For each workflow its runs that are due longest, off the index; what another is just claiming is passed over.
 CLAIM = (
     f"{TAKE} WHERE pk = ANY (ARRAY (SELECT due.pk FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
-    "SELECT pk, due FROM runs WHERE runs.workflow = wanted.workflow AND runs.due IS NOT NULL AND runs.due <= %s "
+    "SELECT pk, due FROM runs WHERE runs.workflow = wanted.workflow AND {} "
     "ORDER BY runs.due, runs.pk LIMIT %s FOR NO KEY UPDATE SKIP LOCKED) AS due "
     f"ORDER BY due.due, due.pk LIMIT %s)) RETURNING {RUN_COLUMNS}"
 )
+CLAIM_DUE = CLAIM.format("due IS NOT NULL AND due <= %s")
+CLAIM_AHEAD = CLAIM.format(f"due > %s AND {QUEUED}")
 
 
 def claim(b: Batch, verb: Claim) -> Answer:
@@ -39,23 +42,18 @@ def claim(b: Batch, verb: Claim) -> Answer:
         if again:
             return _claimed(b, again)
     limit = max(verb.limit, 0)
-    taken = b.rows(
-        CLAIM,
-        verb.worker,
-        verb.worker,
-        b.now,
-        verb.key,
-        verb.version,
-        verb.python,
-        Texts(set(verb.workflows)),
-        b.now,
-        limit,
-        limit,
-    )
+    taken = _take_due(b, verb, CLAIM_DUE, limit)
+    if len(taken) < limit:  # queued runs whose time seems to come, since the clock was set back
+        taken += _take_due(b, verb, CLAIM_AHEAD, limit - len(taken))
     return _claimed(b, taken)
 
 
-def _claimed(b: Batch, rows: list[tuple[object, ...]]) -> Claimed:
+def _take_due(b: Batch, verb: Claim, statement: str, limit: int) -> list[Row]:
+    said = (verb.worker, verb.worker, b.now, verb.key, verb.version, verb.python)
+    return b.rows(statement, *said, Texts(set(verb.workflows)), b.now, limit, limit)
+
+
+def _claimed(b: Batch, rows: list[Row]) -> Claimed:
     runs = sorted((run_row(row) for row in rows), key=lambda run: run.pk)
     for run in runs:
         b.forget_run(run.pk)

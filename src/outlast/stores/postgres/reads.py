@@ -8,7 +8,7 @@ from typing import Any
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import Db
-from outlast.stores.postgres.schema import WORKER_COLUMNS
+from outlast.stores.postgres.schema import QUEUED, WORKER_COLUMNS
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rows import (
     INBOX_COLUMNS,
@@ -129,11 +129,18 @@ NEXT_DUE = (
     "SELECT min(first.due) FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
     "SELECT due FROM runs WHERE runs.workflow = wanted.workflow AND due IS NOT NULL ORDER BY due LIMIT 1) AS first"
 )
+AHEAD = (
+    "SELECT EXISTS (SELECT 1 FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
+    f"SELECT 1 FROM runs WHERE runs.workflow = wanted.workflow AND due > %s AND {QUEUED} LIMIT 1) AS first)"
+)
 
 
-def next_due(db: Db, workflows: Sequence[str]) -> float | None:
+def next_due(db: Db, workflows: Sequence[str], now: float) -> float | None:
     """Return when the next run of these workflows may be claimed."""
-    ((due,),) = _rows(db, NEXT_DUE, Texts(name for name in workflows if not bad_text(name)))
+    names = Texts(name for name in workflows if not bad_text(name))
+    ((due,),) = _rows(db, NEXT_DUE, names)
+    if due is not None and due > now and _rows(db, AHEAD, names, now) == [(True,)]:
+        return now
     return None if due is None else float(due)
 
 

@@ -28,7 +28,10 @@ from outlast.core.errors import NotAStore, ReadOnlyStore, StoreUnavailable
 from outlast.stores import rows
 from outlast.stores.postgres.address import Address
 
-_FIRST = """
+QUEUED = "status = 'pending' AND (claim > 0 OR due <= created)"
+"""`rules.is_queued`, as a condition; an index serves the statements that have the very same text."""
+
+_FIRST = f"""
 CREATE TABLE outlast_schema (version bigint NOT NULL);
 INSERT INTO outlast_schema VALUES (0);
 
@@ -70,6 +73,7 @@ CREATE TABLE runs (
     CHECK (due IS NOT NULL OR status <> 'pending')
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 CREATE INDEX runs_due ON runs (workflow, due, pk) WHERE due IS NOT NULL;
+CREATE INDEX runs_queued ON runs (workflow, due, pk) WHERE {QUEUED};
 CREATE INDEX runs_owner ON runs (owner, ask) WHERE owner IS NOT NULL;
 CREATE INDEX runs_status ON runs (status, pk) WHERE status <> 'succeeded';
 CREATE INDEX runs_ended ON runs (ended, pk) WHERE ended IS NOT NULL;

@@ -122,7 +122,7 @@ class PostgresStore:
 
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed."""
-        return self._read(lambda db: reads.next_due(db, workflows))
+        return self._read(lambda db: reads.next_due(db, workflows, self.now()))
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""
