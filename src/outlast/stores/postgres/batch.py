@@ -25,7 +25,7 @@ from outlast.stores.rows import RUN_COLUMNS, Row, encode_forks, run_row, worker_
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
 from outlast.stores.verbs import Fenced, Verb
 
-FENCES_KEPT = 5_000
+FENCES_KEPT = 20_000
 LIVE = ("pending", "running", "waiting")
 
 LEASES = "SELECT id, state, boot, lease_until, writer FROM workers WHERE id = ANY (%s) ORDER BY id FOR NO KEY UPDATE"
@@ -69,6 +69,11 @@ class Fences:
         self.runs: dict[int, Fence] = {}
         self.look = 0
         self._open = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether the transaction that began last was committed, so that what is known holds."""
+        return not self._open
 
     def begin(self) -> int:
         """Start a transaction; return its number."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres import reads
 from outlast.stores.postgres.address import parse
+from outlast.stores.postgres.appending import append
 from outlast.stores.postgres.batch import Again, Batch, Fences
 from outlast.stores.postgres.connections import BEGIN_WRITE, Connections, Db, Link, transaction
 from outlast.stores.postgres.faults import REFUSALS
@@ -79,6 +80,10 @@ class PostgresStore:
                 return self._connections.write(lambda link: self._apply(link, verbs, careful=True))
 
     def _apply(self, link: Link, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
+        if not careful:
+            answers = append(link, self.address.search_path, self._times, self._fences, verbs)
+            if answers is not None:
+                return answers
         batch = Batch(link, self.address.search_path, self._times, self._fences, careful=careful)
         with transaction(link.db, BEGIN_WRITE, pipelined=not careful):
             answers = apply(batch, verbs)
