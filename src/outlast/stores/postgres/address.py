@@ -44,10 +44,15 @@ class Address:
         return f"postgresql://{at}{host}{port}/{said['dbname']}{schema}"
 
     @property
+    def quoted_schema(self) -> str:
+        """Return the schema's name as SQL takes it."""
+        doubled = self.schema.replace('"', '""')
+        return f'"{doubled}"'
+
+    @property
     def search_path(self) -> str:
         """Return the search path of a transaction: temporary tables last, so that none can stand for one of ours."""
-        quoted = self.schema.replace('"', '""')
-        return f'"{quoted}", pg_temp'
+        return f"{self.quoted_schema}, pg_temp"
 
 
 def parse(url: str) -> Address:

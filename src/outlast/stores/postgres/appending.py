@@ -1,9 +1,12 @@
-"""The way of most batches by far, in one round trip: records of runs that this process is known to own.
+"""The way of most batches by far, in one statement: records of runs that this process is known to own.
 
 Nothing has to be looked at before: what the fences of `batch.Fences` say of a run that is `running` stays true while
-its worker is alive and writes through this store alone. So the whole transaction is one packet, and the statement that
-adds the records asks for just that, of the worker's row, which it locks. Where it does not hold, nothing is added, and
-the batch goes the general way to find out why.
+its worker is alive and writes through this store alone. So the statement that adds the records asks for just that, of
+the worker's row, which it locks. Where it does not hold, nothing is added, and the batch goes the general way to find
+out why.
+
+A statement by itself is a transaction, too, under whatever isolation level the server has for it: at the stricter ones
+a worker's row that has changed meanwhile is an error, and the statement is run again.
 """
 
 from __future__ import annotations
@@ -12,30 +15,35 @@ from collections.abc import Sequence
 
 from outlast.core.records import Record
 from outlast.stores.postgres.batch import Fence, Fences
-from outlast.stores.postgres.connections import BEGIN_WRITE, SETTINGS, Link, transaction
-from outlast.stores.postgres.journal import INSERT_INTO, NEW_ROWS, columns
+from outlast.stores.postgres.connections import DURABLE, LOCK_LIMIT, Link
+from outlast.stores.postgres.journal import NEW_ROWS, columns
 from outlast.stores.postgres.times import Times
+from outlast.stores.rows import RECORD_COLUMNS
 from outlast.stores.verbs import Answer, Done, Verb, Write
 
 DONE = Done()
-APPEND = (
-    "WITH lease AS MATERIALIZED (SELECT 1 FROM workers WHERE id = %s AND state = 'alive' AND boot = %s "
-    f"AND writer = %s AND lease_until > {{}} FOR NO KEY UPDATE) {INSERT_INTO} "
-    f"SELECT new.* FROM lease, {NEW_ROWS} AS new"
+APPEND = f"""
+WITH lease AS MATERIALIZED (
+    SELECT {DURABLE}, {LOCK_LIMIT} FROM {{schema}}.workers
+    WHERE id = %s AND state = 'alive' AND boot = %s AND writer = %s AND lease_until > {{lease_now}}
+    FOR NO KEY UPDATE
 )
+INSERT INTO {{schema}}.records (run, {RECORD_COLUMNS}) SELECT new.* FROM lease, {NEW_ROWS} AS new
+"""
 
 
-def append(link: Link, search_path: str, times: Times, fences: Fences, verbs: Sequence[Verb]) -> list[Answer] | None:
-    """Commit a batch that only adds to the ends of journals, and answer it. None: it has to go the general way."""
+def append(link: Link, schema: str, times: Times, fences: Fences, verbs: Sequence[Verb]) -> list[Answer] | None:
+    """Commit a batch that only adds to the ends of journals, and answer it. None: it has to go the general way.
+
+    `schema` is quoted.
+    """
     plan = _plan(fences, verbs) if fences.certain else None
     if plan is None:
         return None
     worker, new, ends = plan
     fences.begin()
-    with transaction(link.db, BEGIN_WRITE, pipelined=True):
-        link.db.execute(f"SELECT {SETTINGS}", (search_path,))
-        statement = APPEND.format(times.lease_sql())
-        added = link.db.execute(statement, (worker, times.epoch(), fences.token, *columns(new)))
+    statement = APPEND.format(schema=schema, lease_now=times.lease_sql())
+    added = link.db.execute(statement, (worker, times.epoch(), fences.token, *columns(new)))
     if added.rowcount != len(new):
         return None
     for fence, seq in ends.values():

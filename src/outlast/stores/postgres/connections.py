@@ -41,13 +41,14 @@ BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # The limit on waiting inside a transaction frees what a frozen process holds; the other two keep a writer from
 # hanging. A server that commits before its log is on disk would acknowledge what can still be lost.
-SETTINGS = (
-    "set_config('search_path', %s, true), "
-    "set_config('statement_timeout', '30s', true), "
-    "set_config('lock_timeout', '5s', true), "
-    "set_config('idle_in_transaction_session_timeout', '5s', true), "
+LOCK_LIMIT = "set_config('lock_timeout', '5s', true)"
+DURABLE = (
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
     "ELSE current_setting('synchronous_commit') END, true)"
+)
+SETTINGS = (
+    "set_config('search_path', %s, true), set_config('statement_timeout', '30s', true), "
+    f"set_config('idle_in_transaction_session_timeout', '5s', true), {LOCK_LIMIT}, {DURABLE}"
 )
 
 

@@ -27,7 +27,6 @@ RECORD_TYPES: tuple[type[Column], ...] = (
     Ints, Ints, Texts, Texts, Floats, Texts, Bools, Blobs, Blobs, Ints, Texts, Floats, Floats, Floats, Ints, Texts,
     Texts,
 )  # fmt: skip
-INSERT_INTO = f"INSERT INTO records (run, {RECORD_COLUMNS})"
 NEW_ROWS = f"unnest({', '.join(f'%s::{_TYPES[column]}' for column in RECORD_TYPES)})"
 
 
@@ -40,7 +39,7 @@ def columns(new: Sequence[tuple[int, Record]]) -> list[Column]:
 def insert(b: Batch, new: Sequence[tuple[int, Record]]) -> None:
     """Add records, each with its run."""
     if new:
-        b.run_sql(f"{INSERT_INTO} SELECT * FROM {NEW_ROWS}", *columns(new))
+        b.run_sql(f"INSERT INTO records (run, {RECORD_COLUMNS}) SELECT * FROM {NEW_ROWS}", *columns(new))
 
 
 def write(b: Batch, verb: Write) -> Answer:

@@ -81,7 +81,7 @@ class PostgresStore:
 
     def _apply(self, link: Link, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
         if not careful:
-            answers = append(link, self.address.search_path, self._times, self._fences, verbs)
+            answers = append(link, self.address.quoted_schema, self._times, self._fences, verbs)
             if answers is not None:
                 return answers
         batch = Batch(link, self.address.search_path, self._times, self._fences, careful=careful)
