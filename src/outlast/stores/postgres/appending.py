@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from outlast.core.records import Record
 from outlast.stores.postgres.batch import Fence, Fences
 from outlast.stores.postgres.connections import DURABLE, LOCK_LIMIT, Link
-from outlast.stores.postgres.journal import NEW_ROWS, columns
+from outlast.stores.postgres.journal import NEW_ROW, NEW_ROWS, columns
 from outlast.stores.postgres.times import Times
 from outlast.stores.rows import RECORD_COLUMNS
 from outlast.stores.verbs import Answer, Done, Verb, Write
@@ -28,7 +30,7 @@ WITH lease AS MATERIALIZED (
     WHERE id = %s AND state = 'alive' AND boot = %s AND writer = %s AND lease_until > {{lease_now}}
     FOR NO KEY UPDATE
 )
-INSERT INTO {{schema}}.records (run, {RECORD_COLUMNS}) SELECT new.* FROM lease, {NEW_ROWS} AS new
+INSERT INTO {{schema}}.records (run, {RECORD_COLUMNS}) SELECT new.* FROM lease, {{rows}} AS new
 """
 
 
@@ -42,8 +44,9 @@ def append(link: Link, schema: str, times: Times, fences: Fences, verbs: Sequenc
         return None
     worker, new, ends = plan
     fences.begin()
-    statement = APPEND.format(schema=schema, lease_now=times.lease_sql())
-    added = link.db.execute(statement, (worker, times.epoch(), fences.token, *columns(new)))
+    rows, values = (NEW_ROWS, columns(new)) if len(new) > 1 else (NEW_ROW, (new[0][0], *astuple(new[0][1])))
+    statement = APPEND.format(schema=schema, lease_now=times.lease_sql(), rows=rows)
+    added = link.db.execute(statement, (worker, times.epoch(), fences.token, *values))
     if added.rowcount != len(new):
         return None
     for fence, seq in ends.values():

@@ -28,6 +28,7 @@ RECORD_TYPES: tuple[type[Column], ...] = (
     Texts,
 )  # fmt: skip
 NEW_ROWS = f"unnest({', '.join(f'%s::{_TYPES[column]}' for column in RECORD_TYPES)})"
+NEW_ROW = f"(VALUES ({', '.join(f'%s::{_TYPES[column][:-2]}' for column in RECORD_TYPES)}))"  # half the work for one
 
 
 def columns(new: Sequence[tuple[int, Record]]) -> list[Column]:
