@@ -100,6 +100,12 @@ class Wire:
     def lease_now(self) -> float:
         return self._process.sim.boot
 
+    def session(self) -> None:
+        return None
+
+    def dropped(self) -> list[str]:
+        return []
+
     def lease_epoch(self) -> str:
         return self._process.clock.boot_id()
 

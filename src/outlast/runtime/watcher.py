@@ -39,8 +39,8 @@ class Told(Protocol):
         """A run may be claimed now."""
         ...
 
-    def dead(self, worker: str, gone: bool, evidence: str) -> None:
-        """This worker is dead."""
+    def dead(self, worker: str, gone: bool, evidence: str, *, dropped: bool = False) -> None:
+        """This worker is dead, or its session with the store has dropped."""
         ...
 
     def silent_loop(self, seconds: float) -> None:
@@ -132,6 +132,10 @@ class Watcher:
             self._look_due = True
             self._next_sweep = min(self._next_sweep, now + SWEEP_AFTER_CHANGE_S)  # it may have been a new worker
             self._told.changed()
+        if now >= self._judges_from:
+            for worker in self._store.dropped():
+                if worker != self._me:
+                    self._told.dead(worker, False, "its session with the database has ended", dropped=True)
         if self._look_due:
             self._look_due = False
             self._next_due = self._store.next_due(self._workflows())
@@ -200,8 +204,8 @@ class ToldOnLoop:
     def due(self) -> None:
         self._soon(self._worker.claims.look)
 
-    def dead(self, worker: str, gone: bool, evidence: str) -> None:
-        self._soon(self._worker.take_over, worker, gone, evidence)
+    def dead(self, worker: str, gone: bool, evidence: str, *, dropped: bool = False) -> None:
+        self._soon(self._worker.take_over, worker, gone, evidence, dropped)
 
     def silent_loop(self, seconds: float) -> None:
         if seconds:

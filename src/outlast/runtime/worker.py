@@ -336,7 +336,7 @@ class Worker:
         self.loop.create_task(self._fetch_inbox())
         self.look_at_ends()
 
-    def take_over(self, dead: str, gone: bool, evidence: str) -> None:
+    def take_over(self, dead: str, gone: bool, evidence: str, dropped: bool) -> None:
         """Put a dead worker's runs back in the queue, if nobody else did."""
         if dead in self._judging or self.draining:
             return
@@ -358,7 +358,8 @@ class Worker:
                     self.look_at_ends()
                     self.loop.create_task(self._tell_stuck(answer.stuck))
 
-        self.writer.submit(TakeOver(worker=self.id, dead=dead, gone=gone, max_crashes=self._max_crashes), done)
+        verb = TakeOver(worker=self.id, dead=dead, gone=gone, dropped=dropped, max_crashes=self._max_crashes)
+        self.writer.submit(verb, done)
 
     async def _tell_stuck(self, pks: Sequence[int]) -> None:
         """Name the runs that a takeover has left stuck."""

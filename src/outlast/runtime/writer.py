@@ -30,6 +30,7 @@ Done = Callable[[Answer | StoreError], None]
 Batch = list[tuple[Verb, Done, float | None]]
 
 BATCH_LIMIT = 2_000
+LOOK_AT_SESSION_S = 0.1
 BACKOFF_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -38,16 +39,20 @@ class Lease:
 
     def __init__(self, store: Store, seconds: float) -> None:
         self._now = store.lease_now
+        self._session = store.session
+        self.session = store.session()  # in which it was renewed last
         self.seconds = seconds
         self.until = 0.0
         self.lost = False
 
     def holds(self) -> bool:
         """Tell whether an effect may start now. Looks at the clock, so a process that was frozen notices at once."""
-        return not self.lost and self._now() < self.until
+        return not self.lost and self._now() < self.until and self._session() == self.session
 
     def renewal_in(self) -> float:
-        """Return the seconds until it is time to beat: at a third of the lease."""
+        """Return the seconds until it is time to beat: at a third of the lease, or now, as the session has dropped."""
+        if self._session() != self.session:
+            return 0.0
         return self.until - self.seconds * 2 / 3 - self._now()
 
 
@@ -137,6 +142,7 @@ class Writer:
         )
         log.warning(text)
         warnings.warn(text, ResourceWarning, stacklevel=1)
+        self._store.close()
 
     def _gather(self, batch: Batch, wait_s: float) -> None:
         """Add all that has arrived to a batch, waiting for the first."""
@@ -155,7 +161,8 @@ class Writer:
         lease = self.lease
         if lease is None or lease.lost:
             return 1.0
-        return max(0.0, lease.renewal_in())
+        longest = 1e9 if lease.session is None else LOOK_AT_SESSION_S
+        return max(0.0, min(longest, lease.renewal_in()))
 
     def _commit(self, batch: Batch) -> Iterator[float]:
         """Commit a batch and hand back its answers; yields the seconds to pause before each further try."""
@@ -169,6 +176,7 @@ class Writer:
             verbs: list[Verb] = [item[0] for item in batch]
             if beat and self.lease is not None:
                 verbs.insert(0, Beat(worker=self.worker, lease_s=self.lease.seconds))
+            session = self._store.session()
             try:
                 answers = self._store.transact(verbs)
             except (StoreUnavailable, ReadOnlyStore) as error:
@@ -194,7 +202,7 @@ class Writer:
             if failing_since is not None:
                 self._notices("store.back", seconds=round(self._clock.boot() - failing_since, 3))
             if beat:
-                self._beaten(answers.pop(0))
+                self._beaten(answers.pop(0), session)
             overdue = not beat and self.lease is not None and not self.lease.lost
             batch = self._hand_back(batch, answers, keep_late=overdue)
             if not batch:
@@ -230,12 +238,12 @@ class Writer:
     def _pause(self, seconds: float) -> None:
         threading.Event().wait(seconds)
 
-    def _beaten(self, answer: Answer) -> None:
+    def _beaten(self, answer: Answer, session: int | None) -> None:
         lease = self.lease
         if lease is None:
             return
         if isinstance(answer, Beaten):
-            lease.until = answer.lease_until
+            lease.until, lease.session = answer.lease_until, session
             self._tell(lambda outside: outside.lease_renewed())  # each time: what waits for it may have come just now
         elif isinstance(answer, Fenced):
             lease.lost = True

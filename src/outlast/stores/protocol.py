@@ -142,6 +142,20 @@ class Store(Protocol):
         """Return ids that own runs but have no `alive` worker row."""
         ...
 
+    def session(self) -> int | None:
+        """Return a number that differs after this process's session with the store has dropped, None where none can.
+
+        Others may then take it for dead: it starts no effect until it has renewed its lease.
+        """
+        ...
+
+    def dropped(self) -> list[str]:
+        """Return the `alive` workers whose sessions with the store have dropped, as far as this process may judge.
+
+        Goes by the last `change`, and tells of each once.
+        """
+        ...
+
     def change(self) -> int:
         """Return a number that differs, within a second, after another process may have changed something; cheap."""
         ...

@@ -117,13 +117,15 @@ class TakeOver(Verb, frozen=True, kw_only=True):
     that wins gets the runs: for any other the answer is `Refused`. A worker
     that is `expired` becomes `gone` by a later TakeOver(gone=True). Each run's
     `crashes` goes up by one; a run that reaches `max_crashes` becomes stuck:
-    crash_loop. `dead` may name a worker whose row is missing: then runs owned by
-    it are put back likewise. -> TakenOver | Refused | Fenced (a worker without a lease judges nobody)
+    crash_loop. `dropped` says that the worker's session with the store has ended; where the store
+    finds that this is so, the worker is `expired` although its lease holds. `dead` may name a
+    worker whose row is missing: then runs owned by it are put back likewise. -> TakenOver | Refused | Fenced (a worker without a lease judges nobody)
     """
 
     worker: str
     dead: str
     gone: bool
+    dropped: bool = False
     max_crashes: int = 10
 
 

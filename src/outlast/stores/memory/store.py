@@ -129,6 +129,14 @@ class MemoryStore:
             alive = {name for name, m in self._tables.workers.items() if m.row.state is WorkerState.ALIVE}
             return sorted(owners - alive)
 
+    def session(self) -> None:
+        """Return None: there is no session that could drop."""
+        return
+
+    def dropped(self) -> list[str]:
+        """Return nothing: there are no sessions."""
+        return []
+
     def change(self) -> int:
         """Return a number that differs after something may have changed."""
         return self._changes

@@ -17,7 +17,7 @@ import msgspec
 from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow
 from outlast.core.transitions import Status
 from outlast.stores.postgres.arrays import Ints, Texts
-from outlast.stores.postgres.connections import SETTINGS, Link
+from outlast.stores.postgres.connections import SETTINGS, Db
 from outlast.stores.postgres.schema import WORKER_COLUMNS
 from outlast.stores.postgres.times import Times
 from outlast.stores.postgres.wants import Wants
@@ -89,11 +89,11 @@ class Fences:
 
 
 class Batch:
-    """A transaction. `careful` says that each verb has a savepoint of its own."""
+    """A transaction. `careful` says that each verb has a savepoint of its own, `session` where this process listens."""
 
-    def __init__(self, link: Link, search_path: str, times: Times, fences: Fences, *, careful: bool) -> None:
-        self.db = link.db
-        self.session = link.session
+    def __init__(self, db: Db, session: str, search_path: str, times: Times, fences: Fences, *, careful: bool) -> None:
+        self.db = db
+        self.session = session
         self.careful = careful
         self.now = 0.0
         self.lease_now = 0.0

@@ -52,7 +52,17 @@ SETTINGS = (
 )
 
 
-SNAPSHOT = f"SELECT pg_current_snapshot()::text, {SERVER_TIME}"
+# A session is its process and when that began, since numbers of processes are used again. What the session of another
+# user began at is hidden from most; then the number alone has to do.
+BEGAN = "(extract(epoch FROM backend_start) * 1000000)::bigint"
+ENDED = (
+    "session <> '' AND NOT EXISTS (SELECT 1 FROM pg_stat_get_activity(split_part(session, ' ', 1)::int) "
+    f"WHERE backend_start IS NULL OR {BEGAN} = split_part(session, ' ', 2)::bigint)"
+)
+NEWS = (
+    f"SELECT pg_current_snapshot()::text, {SERVER_TIME}, "
+    f"ARRAY (SELECT id FROM {{schema}}.workers WHERE state = 'alive' AND {ENDED})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,7 @@ def transaction(db: Db, begin: str, *, pipelined: bool) -> Iterator[None]:
     `pipelined`: statements whose rows nobody asks for are sent without waiting for their answers.
     """
     try:
-        with db.pipeline() if pipelined else nullcontext():
+        with _pipeline(db) if pipelined else nullcontext():
             db.execute(begin)
             yield
             end = db.execute("COMMIT")
@@ -81,6 +91,20 @@ def transaction(db: Db, begin: str, *, pipelined: bool) -> Iterator[None]:
             with suppress(psycopg.Error):  # the first error says more; what is broken is dropped
                 db.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def _pipeline(db: Db) -> Iterator[None]:
+    """Run the block in psycopg's pipeline mode. After an error it is left in silence: what follows from it says less."""
+    pipeline = db.pipeline()
+    pipeline.__enter__()
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):
+            pipeline.__exit__(None, None, None)
+        raise
+    pipeline.__exit__(None, None, None)
 
 
 class Connections:
@@ -120,8 +144,8 @@ class Connections:
         try:
             teach(db)
             asked = self.times.boot()
-            ((pid, began, now),) = db.execute(
-                f"SELECT pid, backend_start::text, {SERVER_TIME} FROM pg_stat_get_activity(pg_backend_pid())"
+            ((pid, session, now),) = db.execute(
+                f"SELECT pid, pid || ' ' || {BEGAN}, {SERVER_TIME} FROM pg_stat_get_activity(pg_backend_pid())"
             ).fetchall()
             self.times.heard(asked, now)
         except psycopg.Error as error:
@@ -133,7 +157,7 @@ class Connections:
         if self.pooled:
             return Link(db, "")
         db.prepare_threshold = PREPARE_AFTER
-        return Link(db, f"{pid} {began}")
+        return Link(db, session)
 
     def disconnect(self, db: Db) -> None:
         """End a connection."""
@@ -204,15 +228,17 @@ class Connections:
             self._give_back(link)
             return result
 
-    def snapshot(self) -> str:
-        """Return a text that differs after any transaction of the server has changed something.
+    def news(self) -> tuple[str, frozenset[str]]:
+        """Return a text that differs after any transaction of the server has changed something, and who is cut off.
 
-        It costs no transaction and looks at no table, and brings the server's time.
+        The latter are the workers that are `alive` and whose sessions have ended. It costs no transaction, and brings
+        the server's time.
         """
         asked = self.times.boot()
-        text, now = self._use_reader(lambda db: db.execute(SNAPSHOT).fetchall()[0])
+        sql = NEWS.format(schema=self.address.quoted_schema)
+        snapshot, now, ended = self._use_reader(lambda db: db.execute(sql).fetchall()[0])
         self.times.heard(asked, now)
-        return str(text)
+        return snapshot, frozenset(ended)
 
     def _check(self) -> None:
         if self._closed:

@@ -5,6 +5,9 @@ that carries data: a commit that notifies takes a lock which all others want, to
 any number of commits need one hint: one is on its way at most, and none follows another too closely.
 
 Only a hint: where it gets lost, or a pooler stands between, which hears for nobody, `change` finds out by asking.
+
+The session is also a proof of life: it ends when the process dies, and the server knows at once. So it stands in the
+worker's row. Where it drops without a death, this thread is the first to see it: it makes a new one and says so.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from outlast.core.errors import StoreError
-from outlast.stores.postgres.connections import Connections, Db
+from outlast.stores.postgres.connections import Connections, Db, Link
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -37,6 +40,7 @@ from outlast.stores.verbs import (
 )
 
 LINGER_S = 2.0  # that the thread stays when nobody needs it any more: a store may be left open, and be forgotten
+FIRST_SESSION_S = 1.0
 GAP_S = 0.005  # between two hints
 AGAIN_S = 0.5  # until the next try where the server is away
 
@@ -70,6 +74,11 @@ class Hints:
         self.heard = 0
         self.listening = False
         self.deaf_before = False  # what others said before it began to listen may be news
+        self.session = ""  # in which it listens
+        self.since = 0.0  # the boot clock when that began
+        self.drops = 0  # how often that has ended without being asked to
+        self._worker = ""  # whose proof of life it is
+        self._ready = threading.Event()  # it has, or has tried to have, a session
 
     # -- from any thread -----------------------------------------------------------
 
@@ -91,6 +100,12 @@ class Hints:
                 self._wants_to_say = True
                 os.write(self._wake[1], b".")
 
+    def work_for(self, worker: str) -> None:
+        """Let the session stand for a worker from now on; waits a moment for it to be there."""
+        self.start()
+        self._worker = worker
+        self._ready.wait(FIRST_SESSION_S)
+
     def close(self) -> None:
         """End the thread, once it has said what it was asked to."""
         if self._pid != os.getpid():
@@ -110,17 +125,21 @@ class Hints:
             try:
                 link = self._connections.connect()
                 try:
-                    self._serve(link.db, hears=bool(link.session))
+                    self._serve(link)
                 finally:
                     self._connections.disconnect(link.db)
             except (StoreError, psycopg.Error):
-                self._stop.wait(AGAIN_S)
-            self.listening = False
+                self._ready.set()
+                if not self.session:  # else it was there, and is made again at once
+                    self._stop.wait(AGAIN_S)
+            if self.session:
+                self.session, self.listening = "", False
+                self.drops += 1
 
     def _is_over(self) -> bool:
         """End the thread if the store is closed, or if nobody has needed it since it was asked last."""
         with self._lock:
-            over = self._stop.is_set() or not self._needed
+            over = self._stop.is_set() or not (self._needed or self._worker)
             if over:
                 self._thread = None
                 for end in self._wake:
@@ -128,10 +147,17 @@ class Hints:
             self._needed = False
             return over
 
-    def _serve(self, db: Db, *, hears: bool) -> None:
-        if hears:
+    def _serve(self, link: Link) -> None:
+        db = link.db
+        if link.session:
             db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            self.session, self.since = link.session, self._connections.times.boot()
             self.listening = self.deaf_before = True
+            workers = sql.Identifier(self._connections.address.schema, "workers")
+            this = sql.SQL("UPDATE {} SET session = %s WHERE id = %s AND state = 'alive'").format(workers)
+            if self._worker:
+                db.execute(this, (self.session, self._worker))
+        self._ready.set()
         while True:
             if self._wants_to_say:
                 self._wants_to_say = False
@@ -142,7 +168,7 @@ class Hints:
             if self._stop.is_set():
                 return
             ready, _, _ = select.select([db.pgconn.socket, self._wake[0]], [], [], LINGER_S)
-            if not ready and not self._needed:
+            if not ready and not self._needed and not self._worker:
                 return
             self._needed = self._needed and bool(ready)
             if self._wake[0] in ready:

@@ -7,6 +7,7 @@ import msgspec
 from outlast.core.records import WorkerRow, WorkerState
 from outlast.core.transitions import Event, Status, after
 from outlast.stores.postgres.batch import Again, Batch
+from outlast.stores.postgres.connections import ENDED
 from outlast.stores.rows import encode_names
 from outlast.stores.rules import crash_loop
 from outlast.stores.verbs import Answer, Beat, Beaten, Fenced, Leave, Refused, Register, TakenOver, TakeOver
@@ -95,7 +96,8 @@ def take_over(b: Batch, verb: TakeOver) -> Answer:
         return Fenced(why, worker_lost=True)
     if dead and busy:
         return Refused(f"worker {verb.dead} is writing, or taken over by somebody else, at this moment")
-    if why := _alive(b, verb.dead, dead, owns=owns, gone=gone):
+    dropped = verb.dropped and bool(b.rows(f"SELECT 1 FROM workers WHERE id = %s AND {ENDED}", verb.dead))
+    if why := _alive(b, verb.dead, dead, owns=owns, gone=gone, dropped=dropped):
         return Refused(why)
     if dead is None:
         _add_gone(b, verb.dead)
@@ -103,12 +105,12 @@ def take_over(b: Batch, verb: TakeOver) -> Answer:
     return _end_worker(b, verb.dead, state, verb.worker, answer)
 
 
-def _alive(b: Batch, worker: str, row: WorkerRow | None, *, owns: bool, gone: bool) -> str | None:
+def _alive(b: Batch, worker: str, row: WorkerRow | None, *, owns: bool, gone: bool, dropped: bool) -> str | None:
     """Return why nothing is to be taken from a worker, None when it is dead and this is the first to say so."""
     if row is None:
         return None if owns else f"worker {worker} is not known here and owns no run"
     if row.state == WorkerState.ALIVE:
-        expired = gone or row.lease_until <= b.lease_now
+        expired = gone or dropped or row.lease_until <= b.lease_now
         return None if expired else f"the lease of worker {worker} has not run out"
     if owns or (gone and row.state != WorkerState.GONE):
         return None

@@ -19,12 +19,12 @@ from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
 from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
 from outlast.stores.rules import objection
-from outlast.stores.verbs import Answer, Verb
+from outlast.stores.verbs import Answer, Beat, Register, Verb
 
 T = TypeVar("T")
 
-ASK_S = 0.5
-ASK_WITHOUT_HINTS_S = 0.1
+COME_BACK_S = 2.0
+ASK_S = 0.2  # between two questions whether there is anything new, and whose session has ended
 
 
 class PostgresStore:
@@ -43,6 +43,8 @@ class PostgresStore:
         self._fences = Fences(secrets.token_hex(8))
         self._hints = Hints(self._connections)
         self._snapshot = ""
+        self._seen_cut_off: frozenset[str] = frozenset()
+        self._cut_off: frozenset[str] = frozenset()
         self._asked = -ASK_S  # when `change` asked the server last, by the boot clock
         try:
             self._read_only = self._connections.write(lambda link: prepare(link.db, self.address, read_only=read_only))
@@ -64,6 +66,9 @@ class PostgresStore:
         good = [verb for verb, objected in zip(verbs, answers, strict=True) if objected is None]
         if not good:
             return [answer for answer in answers if answer is not None]
+        for verb in good:
+            if type(verb) is Register or type(verb) is Beat:
+                self._hints.work_for(verb.worker.id if isinstance(verb, Register) else verb.worker)
         applied = self._commit(good)
         if any(map(worth_telling, good, applied)):
             self._hints.say()
@@ -84,7 +89,8 @@ class PostgresStore:
             answers = append(link, self.address.quoted_schema, self._times, self._fences, verbs)
             if answers is not None:
                 return answers
-        batch = Batch(link, self.address.search_path, self._times, self._fences, careful=careful)
+        session = self._hints.session
+        batch = Batch(link.db, session, self.address.search_path, self._times, self._fences, careful=careful)
         with transaction(link.db, BEGIN_WRITE, pipelined=not careful):
             answers = apply(batch, verbs)
         self._fences.committed()
@@ -143,6 +149,19 @@ class PostgresStore:
         """Return ids that own runs but have no `alive` worker row."""
         return self._read(reads.orphans)
 
+    def session(self) -> int:
+        """Return a number that differs after the session in which this process listens has dropped."""
+        return self._hints.drops
+
+    def dropped(self) -> list[str]:
+        """Return the workers whose sessions have ended and did not come back, seen in two looks at least.
+
+        What has cut off this process may have cut off others, so they, too, get the time to come back.
+        """
+        cut_off, self._cut_off = self._cut_off, frozenset()
+        judges = self._hints.listening and self._times.boot() >= self._hints.since + COME_BACK_S
+        return sorted(cut_off) if judges else []
+
     def change(self) -> int:
         """Return a number that differs after anybody has committed something.
 
@@ -151,10 +170,11 @@ class PostgresStore:
         """
         self._hints.start()
         boot = self._times.boot()
-        every = ASK_S if self._hints.listening else ASK_WITHOUT_HINTS_S
-        if self._hints.deaf_before or not self._asked <= boot < self._asked + every:
+        if self._hints.deaf_before or not self._asked <= boot < self._asked + ASK_S:
             self._hints.deaf_before = False
-            self._snapshot = self._connections.snapshot()
+            before = self._seen_cut_off
+            self._snapshot, self._seen_cut_off = self._connections.news()
+            self._cut_off = before & self._seen_cut_off
             self._asked = boot
         return hash((self._hints.heard, self._snapshot))
 

@@ -121,6 +121,14 @@ class SqliteStore:
         """Return ids that own runs but have no `alive` worker row."""
         return self._connections.read(reads.orphans)
 
+    def session(self) -> None:
+        """Return None: there is no session that could drop."""
+        return
+
+    def dropped(self) -> list[str]:
+        """Return nothing: there are no sessions."""
+        return []
+
     def change(self) -> int:
         """Return a number that differs after anybody has committed something; costs no transaction."""
         return self._connections.change()
