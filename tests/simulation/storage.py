@@ -106,6 +106,8 @@ class Wire:
     def dropped(self) -> list[str]:
         return []
 
+    def hear(self, listener: Callable[[], None] | None) -> None: ...
+
     def lease_epoch(self) -> str:
         return self._process.clock.boot_id()
 

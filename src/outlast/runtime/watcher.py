@@ -71,6 +71,8 @@ class Watcher:
         self._last_tick = clock.boot()
         self._idle_from = self._last_tick + IDLE_AFTER_S
         self._stop = threading.Event()
+        self._hint = threading.Event()  # there may be something to see
+        self._hinted = 0.0  # when it looked last since there was a hint
         self._pid = os.getpid()
         self._change = -1
         self._peers: list[WorkerRow] = []
@@ -90,6 +92,7 @@ class Watcher:
     def stop(self) -> None:
         """Stop looking, and wait for the thread."""
         self._stop.set()
+        self._hint.set()
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -106,8 +109,15 @@ class Watcher:
     # -- the thread --------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._stop.wait(TICK_S if self._last_tick < self._idle_from else IDLE_TICK_S):
-            self._stop.wait(self._look())
+        self._store.hear(self._hint.set)
+        while not self._stop.is_set():
+            if self._hint.wait(TICK_S if self._last_tick < self._idle_from else IDLE_TICK_S):
+                # One hint is followed at once; many bring no more looks than a busy time has without any.
+                self._stop.wait(max(0.0, self._hinted + TICK_S - self._clock.boot()))
+                self._hint.clear()
+                self._hinted = self._clock.boot()
+            if not self._stop.is_set():
+                self._stop.wait(self._look())
 
     def _look(self) -> float:
         """Look once. Return the seconds to rest beyond the usual."""

@@ -30,7 +30,7 @@ of wall time moves (boot time on one machine, the server's clock on a server).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -154,6 +154,10 @@ class Store(Protocol):
 
         Goes by the last `change`, and tells of each once.
         """
+        ...
+
+    def hear(self, listener: Callable[[], None] | None) -> None:
+        """Have `listener` called, in any thread, when `change` may differ: a hint, where a store has such a thing."""
         ...
 
     def change(self) -> int:

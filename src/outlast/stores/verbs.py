@@ -119,7 +119,8 @@ class TakeOver(Verb, frozen=True, kw_only=True):
     `crashes` goes up by one; a run that reaches `max_crashes` becomes stuck:
     crash_loop. `dropped` says that the worker's session with the store has ended; where the store
     finds that this is so, the worker is `expired` although its lease holds. `dead` may name a
-    worker whose row is missing: then runs owned by it are put back likewise. -> TakenOver | Refused | Fenced (a worker without a lease judges nobody)
+    worker whose row is missing: then runs owned by it are put back likewise.
+    -> TakenOver | Refused | Fenced (a worker without a lease judges nobody)
     """
 
     worker: str

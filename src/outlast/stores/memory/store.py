@@ -137,6 +137,9 @@ class MemoryStore:
         """Return nothing: there are no sessions."""
         return []
 
+    def hear(self, listener: Callable[[], None] | None) -> None:
+        """Do nothing: there are no hints."""
+
     def change(self) -> int:
         """Return a number that differs after something may have changed."""
         return self._changes

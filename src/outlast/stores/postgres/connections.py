@@ -95,7 +95,7 @@ def transaction(db: Db, begin: str, *, pipelined: bool) -> Iterator[None]:
 
 @contextmanager
 def _pipeline(db: Db) -> Iterator[None]:
-    """Run the block in psycopg's pipeline mode. After an error it is left in silence: what follows from it says less."""
+    """Run the block in psycopg's pipeline mode. After an error that is left in silence: what follows says less."""
     pipeline = db.pipeline()
     pipeline.__enter__()
     try:

@@ -16,6 +16,7 @@ import hashlib
 import os
 import select
 import threading
+from collections.abc import Callable
 
 import psycopg
 from psycopg import sql
@@ -61,6 +62,7 @@ class Hints:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._channel = f"outlast_{hashlib.sha256(connections.address.schema.encode()).hexdigest()[:16]}"
+        self.listener: Callable[[], None] | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -178,3 +180,5 @@ class Hints:
     def _hear(self, db: Db) -> None:
         if any([notice.pid != db.info.backend_pid for notice in db.notifies(timeout=0)]):  # noqa: C419 - all are read
             self.heard += 1
+            if self.listener is not None:
+                self.listener()

@@ -24,6 +24,7 @@ from outlast.stores.verbs import Answer, Beat, Register, Verb
 T = TypeVar("T")
 
 COME_BACK_S = 2.0
+SECOND_LOOK_S = 0.15
 ASK_S = 0.2  # between two questions whether there is anything new, and whose session has ended
 
 
@@ -162,6 +163,10 @@ class PostgresStore:
         judges = self._hints.listening and self._times.boot() >= self._hints.since + COME_BACK_S
         return sorted(cut_off) if judges else []
 
+    def hear(self, listener: Callable[[], None] | None) -> None:
+        """Have `listener` called when another process says that it has committed something."""
+        self._hints.listener = listener
+
     def change(self) -> int:
         """Return a number that differs after anybody has committed something.
 
@@ -170,7 +175,8 @@ class PostgresStore:
         """
         self._hints.start()
         boot = self._times.boot()
-        if self._hints.deaf_before or not self._asked <= boot < self._asked + ASK_S:
+        every = SECOND_LOOK_S if self._seen_cut_off else ASK_S
+        if self._hints.deaf_before or not self._asked <= boot < self._asked + every:
             self._hints.deaf_before = False
             before = self._seen_cut_off
             self._snapshot, self._seen_cut_off = self._connections.news()

@@ -129,6 +129,9 @@ class SqliteStore:
         """Return nothing: there are no sessions."""
         return []
 
+    def hear(self, listener: Callable[[], None] | None) -> None:
+        """Do nothing: there are no hints."""
+
     def change(self) -> int:
         """Return a number that differs after anybody has committed something; costs no transaction."""
         return self._connections.change()
