@@ -182,9 +182,9 @@ def message(id: str = "run", message_id: str = "m1", key: str = "topic", value: 
     return Send(id=id, kind=Kind.MESSAGE, key=key, message_id=message_id, value=value)
 
 
-def take_over(dead: str = "w1", worker: str = "w2", *, gone: bool = True, max_crashes: int = 10) -> TakeOver:
+def take_over(dead: str = "w1", worker: str = "w2", *, gone: bool = True, **fields: Any) -> TakeOver:
     """Return a takeover, by default of a process that is known to be gone."""
-    return TakeOver(worker=worker, dead=dead, gone=gone, max_crashes=max_crashes)
+    return TakeOver(worker=worker, dead=dead, gone=gone, **fields)
 
 
 def twice(world: World, *verbs: Verb) -> list[Answer]:
