@@ -110,6 +110,13 @@ def test_a_lease_that_holds_is_not_taken_unless_the_process_is_gone(world: World
     assert world.do(take_over("w1", gone=True)) == TakenOver((run.pk,))
 
 
+def test_a_session_that_did_not_end_is_no_reason_to_take_over(world: World) -> None:
+    run = world.running()
+    world.worker("w2")
+    assert isinstance(world.do(take_over("w1", gone=False, dropped=True)), Refused)
+    assert world.get(run.pk).owner == "w1"
+
+
 def test_a_lease_that_ran_out_is_taken_and_its_worker_is_only_called_expired(world: World) -> None:
     run = world.running()
     world.clock.advance(LEASE_S)
