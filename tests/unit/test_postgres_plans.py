@@ -90,7 +90,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     real = psycopg.Connection.execute
 
     def execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
-        if isinstance(query, str) and re.search(rf"\b({'|'.join((*GROWING, 'workers'))})\b", query):
+        in_transaction = isinstance(query, str) and "pg_current_snapshot" not in query
+        if in_transaction and re.search(rf"\b({'|'.join((*GROWING, 'workers'))})\b", query):
             real(self, "SAVEPOINT explained")
             explained = real(self, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", params)
             seen.plans.append((query, explained.fetchone()[0][0]["Plan"]))

@@ -23,6 +23,8 @@ from outlast.stores.rows import (
 )
 from outlast.stores.rules import bad_text, prefix_end
 
+MAX_ROWS = 2**63 - 1
+
 # Text that no store can keep names nothing. The server would refuse the question instead of saying so.
 
 
@@ -65,7 +67,7 @@ def records(db: Db, pk: int, after: int, limit: int | None) -> list[Record]:
 
 
 def _limit(limit: int | None) -> int | None:
-    return None if limit is None else max(limit, 0)
+    return None if limit is None else min(max(limit, 0), MAX_ROWS)
 
 
 def runs(db: Db, wanted: RunFilter, limit: int, before: int | None) -> list[RunRow]:
