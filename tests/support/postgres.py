@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import warnings
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,7 @@ class GivenTimes:
 
     def __init__(self, clock: Clock) -> None:
         self.now, self.lease_now = clock.wall, clock.boot
-        self.boot, self.epoch = clock.boot, clock.boot_id
+        self.boot, self.epoch = time.monotonic, clock.boot_id
 
     def wall_sql(self) -> str:
         return f"{self.now()!r}::float8"

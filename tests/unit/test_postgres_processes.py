@@ -18,7 +18,7 @@ import pytest
 from outlast.core.records import WorkerRow, WorkerState
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.writer import Lease
-from outlast.stores.postgres import PostgresStore, store
+from outlast.stores.postgres import PostgresStore, hints
 from outlast.stores.verbs import Beat, Claim, Claimed, Refused, Register, StartRun, TakenOver
 from tests.conformance.world import run_row, take_over
 from tests.support.postgres import drop, server_url, with_schema
@@ -95,7 +95,7 @@ def test_a_worker_is_taken_over_when_its_session_has_ended_and_not_before(
 def test_who_is_cut_off_is_told_of_in_the_second_look(
     open_store: Callable[[], PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "COME_BACK_S", 0.0)
+    monkeypatch.setattr(hints, "COME_BACK_S", 0.0)
     dead, other = open_store(), open_store()
     register(dead, "w1")
     register(other, "w2")
@@ -117,7 +117,7 @@ def test_who_has_just_come_back_judges_nobody(open_store: Callable[[], PostgresS
     register(dead, "w1")
     register(other, "w2")
     dead.close()
-    end = time.monotonic() + store.COME_BACK_S / 2
+    end = time.monotonic() + hints.COME_BACK_S / 2
     while time.monotonic() < end:
         other.change()
         assert other.dropped() == []
@@ -152,7 +152,7 @@ def test_a_commit_elsewhere_is_heard_of(open_store: Callable[[], PostgresStore])
     before = mine.change()
     other.transact([StartRun(run=run_row("x"))])
     assert heard.wait(PATIENCE_S)
-    assert mine.change() != before
+    until("it is seen", lambda: mine.change() != before)
 
 
 # -- many claim ------------------------------------------------------------------------

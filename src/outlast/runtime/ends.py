@@ -93,8 +93,11 @@ class Ends:
         try:
             while self._look_again:  # somebody may come while a look is under way that does not ask for their run
                 self._look_again = False
-                for row in await self._read(self._store.ended, tuple(self._waiters)):
-                    self.tell(row)
+                asked = {pk: tuple(waiters) for pk, waiters in self._waiters.items()}
+                for row in await self._read(self._store.ended, tuple(asked)):
+                    for waiter in asked[row.pk]:  # whoever has come since may know that this end was taken back
+                        if not waiter.done():
+                            waiter.set_result(row)
         except OutlastError:
             return  # the poller comes back
         finally:

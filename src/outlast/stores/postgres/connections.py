@@ -59,10 +59,6 @@ ENDED = (
     "session <> '' AND NOT EXISTS (SELECT 1 FROM pg_stat_get_activity(split_part(session, ' ', 1)::int) "
     f"WHERE backend_start IS NULL OR {BEGAN} = split_part(session, ' ', 2)::bigint)"
 )
-NEWS = (
-    f"SELECT pg_current_snapshot()::text, {SERVER_TIME}, "
-    f"ARRAY (SELECT id FROM {{schema}}.workers WHERE state = 'alive' AND {ENDED})"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +191,6 @@ class Connections:
 
     def read(self, action: Callable[[Db], T]) -> T:
         """Run `action`, which only reads, inside one snapshot; again when its connection was found broken."""
-
-        def in_transaction(db: Db) -> T:
-            with transaction(db, BEGIN_READ, pipelined=True):
-                db.execute(f"SELECT {SETTINGS}", (self.address.search_path,))
-                return action(db)
-
-        return self._use_reader(in_transaction)
-
-    def _use_reader(self, action: Callable[[Db], T]) -> T:
         self._check()
         broken = False
         while True:
@@ -211,7 +198,9 @@ class Connections:
                 link = self._idle.pop() if self._idle else None
             link = link or self.connect()
             try:
-                result = action(link.db)
+                with transaction(link.db, BEGIN_READ, pipelined=True):
+                    link.db.execute(f"SELECT {SETTINGS}", (self.address.search_path,))
+                    result = action(link.db)
             except psycopg.Error as error:
                 if faults.is_dead(error, link.db):
                     self._forget(error)
@@ -227,18 +216,6 @@ class Connections:
                 raise
             self._give_back(link)
             return result
-
-    def news(self) -> tuple[str, frozenset[str]]:
-        """Return a text that differs after any transaction of the server has changed something, and who is cut off.
-
-        The latter are the workers that are `alive` and whose sessions have ended. It costs no transaction, and brings
-        the server's time.
-        """
-        asked = self.times.boot()
-        sql = NEWS.format(schema=self.address.quoted_schema)
-        snapshot, now, ended = self._use_reader(lambda db: db.execute(sql).fetchall()[0])
-        self.times.heard(asked, now)
-        return snapshot, frozenset(ended)
 
     def _check(self) -> None:
         if self._closed:

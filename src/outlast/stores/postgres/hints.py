@@ -4,7 +4,8 @@ A thread with a session of its own says so (NOTIFY) and hears it (LISTEN). What 
 that carries data: a commit that notifies takes a lock which all others want, too. It says nothing but "look", so that
 any number of commits need one hint: one is on its way at most, and none follows another too closely.
 
-Only a hint: where it gets lost, or a pooler stands between, which hears for nobody, `change` finds out by asking.
+Only a hint: where it gets lost, or a pooler stands between, which hears for nobody, the thread finds out by asking, now
+and then. So whoever wants to know whether there is news has the answer here, and never waits for the server.
 
 The session is also a proof of life: it ends when the process dies, and the server knows at once. So it stands in the
 worker's row. Where it drops without a death, this thread is the first to see it: it makes a new one and says so.
@@ -22,7 +23,8 @@ import psycopg
 from psycopg import sql
 
 from outlast.core.errors import StoreError
-from outlast.stores.postgres.connections import Connections, Db, Link
+from outlast.stores.postgres.connections import ENDED, Connections, Db, Link
+from outlast.stores.postgres.times import SERVER_TIME
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -41,9 +43,17 @@ from outlast.stores.verbs import (
 )
 
 LINGER_S = 2.0  # that the thread stays when nobody needs it any more: a store may be left open, and be forgotten
+COME_BACK_S = 2.0
+SECOND_LOOK_S = 0.15
+ASK_S = 0.2  # between two questions whether there is anything new, and whose session has ended
 FIRST_SESSION_S = 1.0
 GAP_S = 0.005  # between two hints
 AGAIN_S = 0.5  # until the next try where the server is away
+
+NEWS = (
+    f"SELECT pg_current_snapshot()::text, {SERVER_TIME}, "
+    f"ARRAY (SELECT id FROM {{schema}}.workers WHERE state = 'alive' AND {ENDED})"
+)
 
 # What gives others something to do, or ends what they wait for.
 TELLING = frozenset({Cancel, Finish, ForkRun, Leave, Release, Resolve, Resume, Send, Stick, TakeOver})
@@ -70,12 +80,14 @@ class Hints:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = (-1, -1)  # a pipe, while there is a thread
-        self._needed = False  # since the thread looked last
+        self._needed = 0.0  # when it was, by the boot clock
         self._wants_to_say = False
         self._stop = threading.Event()
         self.heard = 0
+        self.snapshot = ""  # of the server's transactions, as it was asked last
+        self._ended: frozenset[str] = frozenset()  # workers whose sessions had ended then
+        self._cut_off: frozenset[str] = frozenset()  # and the time before, too
         self.listening = False
-        self.deaf_before = False  # what others said before it began to listen may be news
         self.session = ""  # in which it listens
         self.since = 0.0  # the boot clock when that began
         self.drops = 0  # how often that has ended without being asked to
@@ -93,7 +105,7 @@ class Hints:
         if self._pid != os.getpid():  # a child of the process that the thread is in
             self._begin_anew()
         with self._lock:
-            self._needed = True
+            self._needed = self._connections.times.boot()
             if self._thread is None and not self._stop.is_set():
                 self._wake = os.pipe()
                 self._thread = threading.Thread(target=self._run, name="outlast-hints", daemon=True)
@@ -107,6 +119,15 @@ class Hints:
         self.start()
         self._worker = worker
         self._ready.wait(FIRST_SESSION_S)
+
+    def cut_off(self) -> frozenset[str]:
+        """Return, once, the workers whose sessions have ended and did not come back, seen in two looks.
+
+        What has cut off this process may have cut off others, so they, too, get the time to come back.
+        """
+        found, self._cut_off = self._cut_off, frozenset()
+        judges = self.listening and self._connections.times.boot() >= self.since + COME_BACK_S
+        return found if judges else frozenset()
 
     def close(self) -> None:
         """End the thread, once it has said what it was asked to."""
@@ -141,25 +162,28 @@ class Hints:
     def _is_over(self) -> bool:
         """End the thread if the store is closed, or if nobody has needed it since it was asked last."""
         with self._lock:
-            over = self._stop.is_set() or not (self._needed or self._worker)
+            over = self._stop.is_set() or self._is_idle()
             if over:
                 self._thread = None
                 for end in self._wake:
                     os.close(end)
-            self._needed = False
             return over
+
+    def _is_idle(self) -> bool:
+        return not self._worker and self._connections.times.boot() > self._needed + LINGER_S
 
     def _serve(self, link: Link) -> None:
         db = link.db
         if link.session:
             db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
             self.session, self.since = link.session, self._connections.times.boot()
-            self.listening = self.deaf_before = True
+            self.listening = True
             workers = sql.Identifier(self._connections.address.schema, "workers")
             this = sql.SQL("UPDATE {} SET session = %s WHERE id = %s AND state = 'alive'").format(workers)
             if self._worker:
                 db.execute(this, (self.session, self._worker))
         self._ready.set()
+        boot, asked = self._connections.times.boot, -ASK_S
         while True:
             if self._wants_to_say:
                 self._wants_to_say = False
@@ -167,18 +191,34 @@ class Hints:
                 self._stop.wait(GAP_S)
                 self._hear(db)
                 continue
-            if self._stop.is_set():
+            if self._stop.is_set() or self._is_idle():
                 return
-            ready, _, _ = select.select([db.pgconn.socket, self._wake[0]], [], [], LINGER_S)
-            if not ready and not self._needed and not self._worker:
-                return
-            self._needed = self._needed and bool(ready)
+            rest = asked + (SECOND_LOOK_S if self._ended else ASK_S) - boot()
+            if rest <= 0:
+                asked = boot()
+                self._ask(db)
+                continue
+            ready, _, _ = select.select([db.pgconn.socket, self._wake[0]], [], [], rest)
             if self._wake[0] in ready:
                 os.read(self._wake[0], 4096)
             self._hear(db)
 
+    def _ask(self, db: Db) -> None:
+        """Ask what the last transactions are, and whose session has ended; no transaction is needed for that."""
+        times, before = self._connections.times, self.snapshot
+        asked = times.boot()
+        sql = NEWS.format(schema=self._connections.address.quoted_schema)
+        ((self.snapshot, now, ended),) = db.execute(sql.encode()).fetchall()
+        times.heard(asked, now)
+        self._cut_off, self._ended = self._ended.intersection(ended), frozenset(ended)
+        if self.snapshot != before:
+            self._call()
+
     def _hear(self, db: Db) -> None:
         if any([notice.pid != db.info.backend_pid for notice in db.notifies(timeout=0)]):  # noqa: C419 - all are read
             self.heard += 1
-            if self.listener is not None:
-                self.listener()
+            self._call()
+
+    def _call(self) -> None:
+        if self.listener is not None:
+            self.listener()

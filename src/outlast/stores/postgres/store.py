@@ -23,10 +23,6 @@ from outlast.stores.verbs import Answer, Beat, Register, Verb
 
 T = TypeVar("T")
 
-COME_BACK_S = 2.0
-SECOND_LOOK_S = 0.15
-ASK_S = 0.2  # between two questions whether there is anything new, and whose session has ended
-
 
 class PostgresStore:
     """Keeps runs in a PostgreSQL database; see `outlast.stores.protocol.Store`.
@@ -43,10 +39,6 @@ class PostgresStore:
         self._connections = Connections(self.address, self._times)
         self._fences = Fences(secrets.token_hex(8))
         self._hints = Hints(self._connections)
-        self._snapshot = ""
-        self._seen_cut_off: frozenset[str] = frozenset()
-        self._cut_off: frozenset[str] = frozenset()
-        self._asked = -ASK_S  # when `change` asked the server last, by the boot clock
         try:
             self._read_only = self._connections.write(lambda link: prepare(link.db, self.address, read_only=read_only))
         except BaseException:
@@ -155,34 +147,17 @@ class PostgresStore:
         return self._hints.drops
 
     def dropped(self) -> list[str]:
-        """Return the workers whose sessions have ended and did not come back, seen in two looks at least.
-
-        What has cut off this process may have cut off others, so they, too, get the time to come back.
-        """
-        cut_off, self._cut_off = self._cut_off, frozenset()
-        judges = self._hints.listening and self._times.boot() >= self._hints.since + COME_BACK_S
-        return sorted(cut_off) if judges else []
+        """Return the workers whose sessions have ended and did not come back."""
+        return sorted(self._hints.cut_off())
 
     def hear(self, listener: Callable[[], None] | None) -> None:
         """Have `listener` called when another process says that it has committed something."""
         self._hints.listener = listener
 
     def change(self) -> int:
-        """Return a number that differs after anybody has committed something.
-
-        Mostly this asks nobody: others say when there is something to see, and in between the server is asked now and
-        then, in case that a hint was lost.
-        """
+        """Return a number that differs after anybody has committed something. Asks nobody: a thread listens."""
         self._hints.start()
-        boot = self._times.boot()
-        every = SECOND_LOOK_S if self._seen_cut_off else ASK_S
-        if self._hints.deaf_before or not self._asked <= boot < self._asked + every:
-            self._hints.deaf_before = False
-            before = self._seen_cut_off
-            self._snapshot, self._seen_cut_off = self._connections.news()
-            self._cut_off = before & self._seen_cut_off
-            self._asked = boot
-        return hash((self._hints.heard, self._snapshot))
+        return hash((self._hints.heard, self._hints.snapshot))
 
     def info(self) -> StoreInfo:
         """Return version, size and counts."""
