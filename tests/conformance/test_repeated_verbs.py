@@ -11,6 +11,7 @@ from outlast.stores.verbs import (
     Claim,
     Claimed,
     Done,
+    Fenced,
     ForkRun,
     Leave,
     Prune,
@@ -21,6 +22,7 @@ from outlast.stores.verbs import (
     StartRun,
     TakenOver,
 )
+from tests.conformance.conftest import StoreFactory
 from tests.conformance.world import (
     LEASE_S,
     World,
@@ -190,3 +192,13 @@ def test_prune_deletes_the_same_once(world: World) -> None:
     prune = Prune(before=world.clock.wall())
     assert world.do(prune) == Claimed((run,))
     assert world.do(prune) == Claimed(())
+
+
+def test_a_write_is_known_again_after_a_takeover_by_another_process(world: World, store_factory: StoreFactory) -> None:
+    run = world.running()
+    world.do(write(run, record(1)))
+    other = World(store_factory(world.clock), world.clock)
+    other.worker("w2")
+    assert other.do(take_over("w1", "w2")) == TakenOver((run.pk,))
+    assert world.do(write(run, record(1))) == Done()
+    assert isinstance(world.do(write(run, record(2))), Fenced)

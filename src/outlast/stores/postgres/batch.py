@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow
+from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Status
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import SETTINGS, Db
@@ -107,7 +107,7 @@ class Batch:
         self._fences = fences
         self._look = fences.begin()
         self._leases: dict[str, Lease | None] = {}
-        self._mine: set[str] = set()  # workers whose runs can be written only through this store
+        self._mine: set[str] = set()  # workers alive, whose runs can be written only through this store
         self._free: set[str] = set()  # workers that are to be taken over and are not just writing
         self._locked: set[int] = set()
 
@@ -166,7 +166,7 @@ class Batch:
             if row and row[4] != self.token:
                 self._fences.runs.clear()
                 self.run_sql("UPDATE workers SET writer = %s WHERE id = %s", self.token, worker)
-            if row:
+            if row and row[1] == WorkerState.ALIVE:
                 self._mine.add(worker)
 
     def _read_fences(self, runs: Iterable[int]) -> None:

@@ -151,7 +151,7 @@ class Hints:
                     self._serve(link)
                 finally:
                     self._connections.disconnect(link.db)
-            except (StoreError, psycopg.Error):
+            except (StoreError, psycopg.Error, OSError):
                 self._ready.set()
                 if not self.session:  # else it was there, and is made again at once
                     self._stop.wait(AGAIN_S)
@@ -184,6 +184,9 @@ class Hints:
                 db.execute(this, (self.session, self._worker))
         self._ready.set()
         boot, asked = self._connections.times.boot, -ASK_S
+        poll = select.poll()  # select() knows only the first thousand files of a process
+        for file in (db.pgconn.socket, self._wake[0]):
+            poll.register(file, select.POLLIN)
         while True:
             if self._wants_to_say:
                 self._wants_to_say = False
@@ -198,8 +201,7 @@ class Hints:
                 asked = boot()
                 self._ask(db)
                 continue
-            ready, _, _ = select.select([db.pgconn.socket, self._wake[0]], [], [], rest)
-            if self._wake[0] in ready:
+            if self._wake[0] in dict(poll.poll(rest * 1000)):
                 os.read(self._wake[0], 4096)
             self._hear(db)
 
