@@ -28,7 +28,8 @@ def open_store(url: str, clock: Clock, *, read_only: bool = False) -> Store:
     `sqlite:///agent.db` and `agent.db` are a file beside the current directory,
     `sqlite:////var/lib/agent.db` one with an absolute path. `memory://` is a new
     store of this process, `memory://name` the one of that name, shared by all
-    of the process that ask for it.
+    of the process that ask for it. `postgresql://user@host/database` is the schema
+    `outlast` of a database, or the one that `?schema=` names; other options are libpq's.
 
     Raises WrongUse for a URL that means nothing here, NotAStore, ReadOnlyStore
     or StoreUnavailable where the file cannot serve.
@@ -36,8 +37,8 @@ def open_store(url: str, clock: Clock, *, read_only: bool = False) -> Store:
     scheme, separator, rest = url.partition("://")
     before, colon, _ = url.partition(":")
     if colon and not separator and before.lower() in SCHEMES:
-        shown = f"{before}:..." if "@" in url else url  # there may be a password in it
-        raise WrongUse(f"{shown} is no path, and as a URL it lacks slashes after {before}:; it takes {ACCEPTED}")
+        said = f"{before}:..." if "@" in url else url  # there may be a password in it
+        raise WrongUse(f"{said} is no path, and as a URL it lacks slashes after {before}:; it takes {ACCEPTED}")
     if not separator:
         return _sqlite(_path(url, url), clock, read_only)
     match scheme:

@@ -303,7 +303,7 @@ class Batch:
             pk,
         )
         self.run_sql("DELETE FROM inbox WHERE run = %s", pk)
-        self.run_sql("DELETE FROM taken WHERE run = %s", pk)
+        self.run_sql("DELETE FROM taken WHERE run = %s AND kind <> 'given_up'", pk)
         self.forget_run(pk)
 
     # -- inboxes -----------------------------------------------------------------

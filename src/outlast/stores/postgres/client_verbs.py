@@ -13,6 +13,7 @@ from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.postgres.arrays import Ints
 from outlast.stores.postgres.batch import LIVE, Batch
+from outlast.stores.postgres.journal import insert
 from outlast.stores.postgres.owned_runs import take
 from outlast.stores.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
 from outlast.stores.rules import CANCEL_ID, Hold
@@ -125,10 +126,17 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
         return Refused(f"there is no run {verb.id!r}")
     if verb.parent not in (None, run.parent):
         return Refused(f"run {verb.id!r} is no child of run {verb.parent}", run)
+    again = bool(verb.message_id) and not b.rows(
+        "INSERT INTO taken (run, kind, message_id) VALUES (%s, 'given_up', %s) ON CONFLICT DO NOTHING RETURNING run",
+        run.pk,
+        verb.message_id,
+    )
     if run.status is Status.CANCELLED:
         return Done(b.woken_parents(run))
     if run.status in ENDED:
-        return Refused(f"run {verb.id!r} has {run.status}", run)
+        return Done() if verb.message_id else Refused(f"run {verb.id!r} has {run.status}", run)
+    if again:
+        return Done(_woken(run.pk, run.status))
     unbegun = run.status is Status.PENDING and run.started is None and not run.forks
     if run.status is Status.STUCK or unbegun:
         assert after(run.status, Event.CANCEL) is Status.CANCELLED
@@ -230,6 +238,8 @@ def resume(b: Batch, verb: Resume) -> Answer:
             f"run {verb.id!r} is {run.status} at record {last_seq}, not {verb.status} at {verb.last_seq}", run
         )
     b.run_sql("DELETE FROM records WHERE run = %s AND seq = ANY (%s)", run.pk, Ints(verb.drop))
+    if verb.again is not None:
+        insert(b, [(run.pk, verb.again)])
     _pending(b, run, Event.RESUME)
     b.run_sql("UPDATE runs SET resumed = %s WHERE pk = %s", this, run.pk)
     return Done((run.pk,))

@@ -89,7 +89,7 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
         Texts(verb.detail for verb in verbs),
     )
     b.run_sql("DELETE FROM inbox WHERE run = ANY (%s)", Ints(runs))
-    b.run_sql("DELETE FROM taken WHERE run = ANY (%s)", Ints(runs))
+    b.run_sql("DELETE FROM taken WHERE run = ANY (%s) AND kind <> 'given_up'", Ints(runs))
     for run in runs:
         b.forget_run(run)
     return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]
