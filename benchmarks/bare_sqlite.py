@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
-from msgspec.structs import astuple
-from outlast.stores.sqlite.rows import RECORD_COLUMNS
-
-from benchmarks.payload import PAYLOAD
-from outlast.core.records import Kind, Record
+from benchmarks.journal_rows import journal_rows
+from outlast.stores.rows import RECORD_COLUMNS
 from outlast.stores.sqlite.opening import StoreFile
 
-STEPS_PER_RUN = 5
 WARM_COMMITS = 20
 
 
@@ -29,7 +23,7 @@ def insert(path: str, rows: int, rows_per_commit: int) -> dict[str, float]:
     columns = RECORD_COLUMNS.count(",") + 1
     statement = f"INSERT INTO records (run, {RECORD_COLUMNS}) VALUES (?{', ?' * columns})"
     warm = WARM_COMMITS * rows_per_commit
-    ready = [_row(i) for i in range(warm + rows)]
+    ready = journal_rows(warm + rows)
     batches = [ready[i : i + rows_per_commit] for i in range(0, len(ready), rows_per_commit)]
     db = StoreFile(path, read_only=False, busy_s=5.0).first().db
     stamps = [time.perf_counter()]
@@ -45,15 +39,3 @@ def insert(path: str, rows: int, rows_per_commit: int) -> dict[str, float]:
     stamps = stamps[WARM_COMMITS:]
     commits = [after - before for before, after in pairwise(stamps)]
     return {"seconds": stamps[-1] - stamps[0], "commit_s": median(commits)}
-
-
-def _row(i: int) -> tuple[Any, ...]:
-    """Return row `i`, counted from 0, as the steps of many short runs leave it."""
-    run, seq = i // STEPS_PER_RUN + 1, i % STEPS_PER_RUN + 1
-    now = time.time()
-    record = Record(
-        seq=seq, kind=Kind.STEP, key=f"main/idempotent#{seq}", at=now, name="idempotent", args=b"[0]",
-        value=json.dumps(PAYLOAD).encode(), attempt=1, effect="idempotent", started=now, ended=now, cause=seq - 1,
-        worker="host-12345-0123456789ab",
-    )  # fmt: skip
-    return (run, *astuple(record))

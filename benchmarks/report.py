@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import apsw
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -21,7 +20,7 @@ from benchmarks.bench import Bench
 from benchmarks.figures import Row
 
 WIDTH = 170  # where no terminal says how wide it is
-TABLE_BEGINS = "<!-- table: written by `make bench` -->"
+TABLE_BEGINS = "<!-- table of {}: written by `make bench` -->"
 TABLE_ENDS = "<!-- end of table -->"
 MET = {True: "yes", False: "MISSED", None: ""}
 
@@ -60,18 +59,19 @@ def into_page(page: Path, bench: Bench) -> None:
     for row in bench.rows:
         yardstick, target = row.yardstick or "", row.target or ""
         lines.append(f"| {row.measure} | {row.figure} | {yardstick} | {ratio_of(row)} | {target} | {MET[row.met]} |")
-    before, _, rest = page.read_text(encoding="utf-8").partition(f"{TABLE_BEGINS}\n")
+    begins = TABLE_BEGINS.format(bench.ground.name)
+    before, _, rest = page.read_text(encoding="utf-8").partition(f"{begins}\n")
     _, _, after = rest.partition(TABLE_ENDS)
     if not after:
-        raise ValueError(f"{page} has no place for the table: it needs the lines {TABLE_BEGINS} and {TABLE_ENDS}")
-    page.write_text("\n".join((f"{before}{TABLE_BEGINS}", "", *lines, "", f"{TABLE_ENDS}{after}")), encoding="utf-8")
+        raise ValueError(f"{page} has no place for the table: it needs the lines {begins} and {TABLE_ENDS}")
+    page.write_text("\n".join((f"{before}{begins}", "", *lines, "", f"{TABLE_ENDS}{after}")), encoding="utf-8")
 
 
 def heading(bench: Bench) -> str:
     """Say on what the table was measured, and how."""
     on, loads = machine(), [bench.load_before[0], *bench.load_after.values()]
     return (
-        f"{bench.ground.name} {on['sqlite']}, Python {on['python']}, {on['cpus']} CPUs, "
+        f"{bench.ground.engine}, Python {on['python']}, {on['cpus']} CPUs, "
         f"load average {min(loads):.1f} to {max(loads):.1f} (with its own). "
         f"Medians of {bench.repeats} interleaved repeats; a ratio is the median of the repeats' ratios."
     )
@@ -91,7 +91,7 @@ def as_json(bench: Bench, *, began: datetime, failed: dict[str, str]) -> dict[st
     return {
         "began": began.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-        "store": bench.ground.name,
+        "store": bench.ground.engine,
         "repeats": bench.repeats,
         "quick": bench.quick,
         "machine": machine(),
@@ -110,7 +110,6 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "sqlite": apsw.sqlite_lib_version(),
         "outlast": version("outlast"),
         "dbos": _version("dbos"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.bench import Measure
+from benchmarks.measures.fleet import claims_in_a_crowd, dispatch, idle_fleet, workers_together
 from benchmarks.measures.many_runs import many_runs
 from benchmarks.measures.parallel_steps import parallel_steps
 from benchmarks.measures.parked_runs import parked_runs
@@ -12,7 +13,7 @@ from benchmarks.measures.starting_up import starting_up
 from benchmarks.measures.step_by_step import step_cost_along_a_run, steps_in_a_row, steps_per_run
 from benchmarks.measures.takeover import takeover
 
-MEASURES: dict[str, Measure] = {
+ON_SQLITE: dict[str, Measure] = {
     "steps-in-a-row": steps_in_a_row,
     "many-runs": many_runs,
     "start-to-result": start_to_result,
@@ -24,3 +25,17 @@ MEASURES: dict[str, Measure] = {
     "parked-runs": parked_runs,
     "starting-up": starting_up,
 }
+
+ON_POSTGRESQL: dict[str, Measure] = {
+    "steps-in-a-row": steps_in_a_row,
+    "many-runs": many_runs,
+    "workers-together": workers_together,
+    "start-to-result": start_to_result,
+    "dispatch": dispatch,
+    "resuming": resuming,
+    "takeover": takeover,
+    "idle-fleet": idle_fleet,
+    "claims-in-a-crowd": claims_in_a_crowd,
+}
+
+MEASURES = {"sqlite": ON_SQLITE, "postgresql": ON_POSTGRESQL}

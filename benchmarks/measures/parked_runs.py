@@ -13,6 +13,7 @@ from statistics import median
 from benchmarks import processes, programs
 from benchmarks.bench import Bench
 from benchmarks.figures import Row, Samples, Series, at_most
+from benchmarks.measures.fleet import work
 from benchmarks.measures.start_to_result import run_one_by_one
 from outlast import App, Notice
 
@@ -54,13 +55,6 @@ async def idle(url: str, seconds: float) -> dict[str, float]:
 def _resident_mb() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-async def work(url: str) -> None:
-    """Be a worker of another process than the client, until killed."""
-    async with App(url):
-        print("ready", flush=True)
-        await asyncio.sleep(programs.DAY_S)
 
 
 async def time_claims(url: str, runs: int) -> float:
