@@ -30,7 +30,6 @@ ON_POSTGRESQL: dict[str, Measure] = {
     "steps-in-a-row": steps_in_a_row,
     "many-runs": many_runs,
     "workers-together": workers_together,
-    "start-to-result": start_to_result,
     "dispatch": dispatch,
     "resuming": resuming,
     "takeover": takeover,

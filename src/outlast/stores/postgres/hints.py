@@ -45,13 +45,18 @@ from outlast.stores.verbs import (
 LINGER_S = 2.0  # that the thread stays when nobody needs it any more: a store may be left open, and be forgotten
 COME_BACK_S = 2.0
 SECOND_LOOK_S = 0.15
-ASK_S = 0.2  # between two questions whether there is anything new, and whose session has ended
+# Between two questions whether there is anything new, and whose session has ended. Who hears hints shares the asking
+# with all others that live, so that a fleet asks as often as two workers do; each answers for itself within the second.
+ASK_S, ASK_MOST_S = 0.2, 1.0
+# Between two looks at commits that nobody gave a hint of: most are other workers' beats.
+UNTOLD_S = 2.0
 FIRST_SESSION_S = 1.0
 GAP_S = 0.005  # between two hints
 AGAIN_S = 0.5  # until the next try where the server is away
 
 NEWS = (
     f"SELECT pg_current_snapshot()::text, {SERVER_TIME}, "
+    "(SELECT count(*) FROM {schema}.workers WHERE state = 'alive'), "
     f"ARRAY (SELECT id FROM {{schema}}.workers WHERE state = 'alive' AND {ENDED})"
 )
 
@@ -84,7 +89,9 @@ class Hints:
         self._wants_to_say = False
         self._stop = threading.Event()
         self.heard = 0
-        self.snapshot = ""  # of the server's transactions, as it was asked last
+        self.snapshot = ""  # of the server's transactions, as others were last told to look
+        self._looked = 0.0  # the boot clock then
+        self._ask_s = ASK_S
         self._ended: frozenset[str] = frozenset()  # workers whose sessions had ended then
         self._cut_off: frozenset[str] = frozenset()  # and the time before, too
         self.listening = False
@@ -196,7 +203,7 @@ class Hints:
                 continue
             if self._stop.is_set() or self._is_idle():
                 return
-            rest = asked + (SECOND_LOOK_S if self._ended else ASK_S) - boot()
+            rest = asked + (SECOND_LOOK_S if self._ended else self._ask_s) - boot()
             if rest <= 0:
                 asked = boot()
                 self._ask(db)
@@ -207,13 +214,15 @@ class Hints:
 
     def _ask(self, db: Db) -> None:
         """Ask what the last transactions are, and whose session has ended; no transaction is needed for that."""
-        times, before = self._connections.times, self.snapshot
+        times = self._connections.times
         asked = times.boot()
         sql = NEWS.format(schema=self._connections.address.quoted_schema)
-        ((self.snapshot, now, ended),) = db.execute(sql.encode()).fetchall()
+        ((snapshot, now, alive, ended),) = db.execute(sql.encode()).fetchall()
         times.heard(asked, now)
         self._cut_off, self._ended = self._ended.intersection(ended), frozenset(ended)
-        if self.snapshot != before:
+        self._ask_s = min(max(ASK_S, ASK_S * alive / 2), ASK_MOST_S) if self.listening else ASK_S
+        if snapshot != self.snapshot and (not self.listening or asked >= self._looked + UNTOLD_S):
+            self.snapshot, self._looked = snapshot, asked
             self._call()
 
     def _hear(self, db: Db) -> None:
