@@ -127,7 +127,7 @@ async def test_a_long_sleep_survives_any_number_of_restarts(open_app: OpenApp) -
         await reaches(run, "waiting")
     for _ in range(3):
         async with open_app() as app:
-            assert await (await app.get("one")).status() == "waiting"
+            assert await (await app.get("one")).status() in ("waiting", "pending")  # it may be due by now
     async with open_app() as app:
         assert await (await app.get("one")).result() == "after"
     assert executed == ["before", "after"]
