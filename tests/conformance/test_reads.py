@@ -15,7 +15,7 @@ from outlast.stores.memory import MemoryStore
 from outlast.stores.memory.store import _fits
 from outlast.stores.protocol import RunFilter, Store
 from tests.conformance.conftest import StoreFactory
-from tests.conformance.world import World, finish, message, park, record, release, stick, write
+from tests.conformance.world import World, finish, message, park, record, release, stick, take_over, write
 
 
 def ids(world: World, **wanted: Any) -> list[str]:
@@ -65,6 +65,21 @@ def test_each_filter_means_what_it_says(world: World) -> None:
     assert ids(world, created_before=t - 10) == ["owned"]
     assert ids(world, created_after=t - 10, created_before=t) == ["child", "parent"]
     assert ids(world, statuses=tuple(Status), workflow="flow", id_prefix="o") == ["owned"]
+
+
+def test_a_filter_on_due_finds_what_is_due_and_nothing_that_has_no_time(world: World) -> None:
+    now = world.clock.wall()
+    world.do(park(world.running("on a child")))
+    world.do(park(world.running("asleep"), due=now + 60))
+    world.start("waits")
+    world.put_in(Status.SUCCEEDED, "over")
+    world.running("busy")
+    assert ids(world, due_before=now) == []
+    world.clock.advance(0.5)
+    assert ids(world, due_before=now + 0.5) == ["waits"]
+    assert ids(world, due_before=now + 60) == ["waits"]
+    assert ids(world, due_before=now + 61) == ["waits", "asleep"]
+    assert ids(world, due_before=now + 61, statuses=(Status.WAITING,)) == ["asleep"]
 
 
 PREFIXED = ["a", "a%b", "a_b", "ab", "aB", "a\\b", "", "a'b", "a\U0010ffff", "a\U0010ffffz", "\ud7ffz", "\ue000"]
@@ -117,6 +132,7 @@ def crowd() -> list[dict[str, Any]]:
         parent=st.none() | numbers,
         created_after=st.none() | times,
         created_before=st.none() | times,
+        due_before=st.none() | times,
     ),
     limit=st.integers(0, 20),
     before=st.none() | numbers,
@@ -193,6 +209,22 @@ def test_owned_tells_of_each_run_and_claim(world: World) -> None:
     assert world.store.owned("w1") == [(first.pk, 2)]
     world.claim(limit=1)
     assert world.store.owned("w1") == [(first.pk, 2), (second.pk, 2)]
+
+
+def test_owners_counts_the_runs_of_each_worker(world: World) -> None:
+    assert world.store.owners() == {}
+    world.worker("idle")
+    first = world.running("a", "w1")
+    for name in ("b", "c"):
+        world.running(name, "w2")
+    assert world.store.owners() == {"w1": 1, "w2": 2}
+    world.do(finish(first))
+    world.start("nobody's")
+    assert world.store.owners() == {"w2": 2}
+    world.do(take_over("w2", "idle"))
+    assert world.store.owners() == {}
+    world.claim("idle", limit=2)
+    assert world.store.owners() == {"idle": 2}
 
 
 def test_a_run_that_is_not_there_is_none(world: World) -> None:

@@ -109,6 +109,7 @@ class SameAnswers(RuleBasedStateMachine):
         assert store.runs(RunFilter()) == runs
         assert [store.load(run.pk) for run in runs] == [self.memory.load(run.pk) for run in runs]
         assert store.workers() == self.memory.workers()
+        assert store.owners() == self.memory.owners()
         assert store.orphans() == self.memory.orphans()
         assert store.next_due(FLOWS) == self.memory.next_due(FLOWS)
         assert store.ended(range(20)) == self.memory.ended(range(20))

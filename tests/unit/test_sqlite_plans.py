@@ -89,6 +89,7 @@ def test_parked_runs_cost_an_idle_worker_nothing(world: World, seen: Seen) -> No
         assert world.store.next_due(("flow", "other")) is not None
         assert world.store.owned("idle") == []
         assert world.store.inbox("idle") == []
+        assert world.store.owners() == {}
         assert world.store.orphans() == []
         world.do(Beat(worker="idle", lease_s=30.0))
     assert len(seen.steps) > 20

@@ -51,7 +51,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs a listing wants; None is any. `id_prefix` matches literally, `created_after` is included."""
+    """Which runs a listing wants; None is any. `id_prefix` matches literally, `created_after` is included.
+
+    `due_before` wants runs that are due, or will be by then; what has no time when it is due is not among them.
+    """
 
     statuses: tuple[Status, ...] | None = None
     reason: Reason | None = None
@@ -62,6 +65,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
     created_after: float | None = None
     created_before: float | None = None
+    due_before: float | None = None
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +140,10 @@ class Store(Protocol):
 
     def workers(self) -> list[WorkerRow]:
         """Return all known workers, newest first, gone ones included while runs or intents may name them."""
+        ...
+
+    def owners(self) -> dict[str, int]:
+        """Return how many runs each worker owns; those that own none are not in it."""
         ...
 
     def orphans(self) -> list[str]:

@@ -122,6 +122,11 @@ class MemoryStore:
             rows = [copy.copy(member.row) for member in self._tables.workers.values()]
             return sorted(rows, key=lambda row: (row.started, row.id), reverse=True)
 
+    def owners(self) -> dict[str, int]:
+        """Return how many runs each worker owns."""
+        with self._lock:
+            return Counter(e.row.owner for e in self._tables.runs.values() if e.row.owner is not None)
+
     def orphans(self) -> list[str]:
         """Return ids that own runs but have no `alive` worker row."""
         with self._lock:
@@ -175,4 +180,5 @@ def _fits(row: RunRow, wanted: RunFilter) -> bool:
         and (wanted.id_prefix is None or row.id.startswith(wanted.id_prefix))
         and (wanted.created_after is None or row.created >= wanted.created_after)
         and (wanted.created_before is None or row.created < wanted.created_before)
+        and (wanted.due_before is None or (row.due is not None and row.due < wanted.due_before))
     )

@@ -111,6 +111,7 @@ def _where(wanted: RunFilter) -> tuple[list[str], list[Any]]:
         ("parent = %s", wanted.parent),
         ("created >= %s", wanted.created_after),
         ("created < %s", wanted.created_before),
+        ("due < %s", wanted.due_before),
     ):
         if value is not None:
             texts.append(text)
@@ -166,6 +167,11 @@ def workers(db: Db) -> list[WorkerRow]:
     """Return all known workers, newest first."""
     sql = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
     return [worker_row(row) for row in _rows(db, sql)]
+
+
+def owners(db: Db) -> dict[str, int]:
+    """Return how many runs each worker owns."""
+    return dict(_rows(db, "SELECT owner, count(*) FROM runs WHERE owner IS NOT NULL GROUP BY owner"))
 
 
 def orphans(db: Db) -> list[str]:

@@ -138,6 +138,10 @@ class PostgresStore:
         """Return all known workers, newest first."""
         return self._read(reads.workers)
 
+    def owners(self) -> dict[str, int]:
+        """Return how many runs each worker owns."""
+        return self._read(reads.owners)
+
     def orphans(self) -> list[str]:
         """Return ids that own runs but have no `alive` worker row."""
         return self._read(reads.orphans)

@@ -97,6 +97,7 @@ def _where(wanted: RunFilter) -> tuple[list[str], list[str | float | None]]:
         ("parent = ?", wanted.parent),
         ("created >= ?", wanted.created_after),
         ("created < ?", wanted.created_before),
+        ("due < ?", wanted.due_before),
     ):
         if value is not None:
             texts.append(text)
@@ -142,6 +143,11 @@ def workers(db: apsw.Connection) -> list[WorkerRow]:
     """Return all known workers, newest first."""
     sql = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
     return [worker_row(row) for row in _rows(db, sql)]
+
+
+def owners(db: apsw.Connection) -> dict[str, int]:
+    """Return how many runs each worker owns."""
+    return dict(_rows(db, "SELECT owner, count(*) FROM runs WHERE owner IS NOT NULL GROUP BY owner"))
 
 
 def orphans(db: apsw.Connection) -> list[str]:

@@ -117,6 +117,10 @@ class SqliteStore:
         """Return all known workers, newest first."""
         return self._connections.read(reads.workers)
 
+    def owners(self) -> dict[str, int]:
+        """Return how many runs each worker owns."""
+        return self._connections.read(reads.owners)
+
     def orphans(self) -> list[str]:
         """Return ids that own runs but have no `alive` worker row."""
         return self._connections.read(reads.orphans)
