@@ -7,82 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any
 
-import apsw
 import pytest
 
 from outlast.cli import diagnosis
-from outlast.cli.exits import ExitCode
-from outlast.core.records import Kind, Record, RunRow, WorkerRow
+from outlast.core.records import Kind, Record
 from outlast.core.transitions import Reason, Status
-from outlast.runtime.clock import SystemClock
-from outlast.stores.sqlite import SqliteStore
-from outlast.stores.verbs import Claim, Finish, Register, StartRun, Stick, Write
+from outlast.stores.verbs import Finish
 from tests.unit.outlast_command import Outlast
-
-
-class Clock(SystemClock):
-    """The machine's clocks, some seconds ago."""
-
-    ago = 0.0
-
-    def wall(self) -> float:
-        return super().wall() - self.ago
-
-    def boot(self) -> float:
-        return super().boot() - self.ago
-
-
-class Past:
-    """Writes to a store what workers would have written."""
-
-    def __init__(self, command: Outlast) -> None:
-        self.clock = Clock()
-        self.store = SqliteStore(str(command.store), self.clock)
-
-    def start(self, id: str, workflow: str = "fulfil") -> None:
-        row = RunRow(pk=0, id=id, incarnation=id, workflow=workflow, definition=f"shop:{workflow}", input=b"[[1],{}]")
-        self.store.transact([StartRun(run=row)])
-
-    def register(self, worker: str = "w", *serves: str) -> None:
-        row = WorkerRow(id=worker, pid=os.getpid(), host="host", boot=self.clock.boot_id(), serves=serves)
-        self.store.transact([Register(worker=row, lease_s=30.0)])
-
-    def claim(self, worker: str = "w", workflow: str = "fulfil") -> RunRow:
-        verb = Claim(worker=worker, workflows=(workflow,), limit=1)
-        answer: Any = self.store.transact([verb])[0]
-        row: RunRow = answer.runs[0]
-        return row
-
-    def stick(self, id: str, reason: Reason, *records: Record) -> None:
-        self.start(id)
-        self.register()
-        row = self.claim()
-        ids: Any = {"worker": "w", "run": row.pk, "claim": row.claim}
-        if records:
-            self.store.transact([Write(records=records, **ids)])
-        self.store.transact([Stick(reason=reason, detail="so it is", **ids)])
-
-
-@pytest.fixture
-def past(command: Outlast) -> Any:
-    made = Past(command)
-    yield made
-    made.store.close()
-
-
-def findings(command: Outlast, *words: str) -> list[dict[str, Any]]:
-    result = command.here("doctor", *words, "--json")
-    found = json.loads(result.stdout)
-    assert result.exit_code == (ExitCode.OK if found["ok"] else ExitCode.FAILED)
-    listed: list[dict[str, Any]] = found["findings"]
-    assert found["ok"] is not any(finding["needs_person"] for finding in listed)
-    text = command.here("doctor", *words)
-    assert text.exit_code == result.exit_code
-    for finding in listed:
-        assert finding["what"].partition(" since ")[0] in text.stdout
-    return listed
+from tests.unit.past import Past, change, findings
 
 
 def test_a_store_where_all_is_well(command: Outlast, past: Past) -> None:
@@ -156,13 +89,16 @@ def test_due_runs_that_no_worker_claims_are_found(command: Outlast, past: Past) 
     past.start("mail-1", "mail")
     past.clock.ago = 0
     past.start("just now", "young")
-    orders, young, mail = findings(command)
-    assert young["what"].startswith("1 run of young due and not claimed, just now since")
-    assert orders["what"].startswith("2 runs of fulfil due and not claimed, old since 1 min 4")
-    assert orders["what"].endswith("no worker is alive")
-    assert set(orders["runs"]) == {"old", "newer"}
-    assert orders["do"] == ["start a worker, where its code is:", f"  outlast worker shop --url {command.store}"]
-    assert mail["runs"] == ["mail-1"]
+    (missing,) = findings(command)
+    why, orders, *others = missing["what"].split("\n")
+    assert why == "no worker is alive:"
+    assert orders.startswith("  2 runs of fulfil due and not claimed, old since 1 min 4")
+    assert [line.partition(" since ")[0] for line in others] == [
+        "  1 run of young due and not claimed, just now",
+        "  1 run of mail due and not claimed, mail-1",
+    ]
+    assert set(missing["runs"]) == {"old", "newer", "mail-1", "just now"}
+    assert missing["do"] == ["start a worker, where its code is:", f"  outlast worker shop --url {command.store}"]
     past.register("w", "mail", "step:mail", "young")
     orders, mail = findings(command)  # what is due since just now is claimed soon
     assert orders["what"].endswith("no living worker knows fulfil")
@@ -173,6 +109,29 @@ def test_due_runs_that_no_worker_claims_are_found(command: Outlast, past: Past) 
     assert "SERVES" in command.here("doctor").stdout
     (worker,) = json.loads(command.here("doctor", "--json").stdout)["workers"]
     assert worker["serves"] == ["mail", "step:mail", "young"]
+
+
+def test_a_missing_worker_has_one_command_whatever_it_would_have_to_do(command: Outlast, past: Past) -> None:
+    for name in ("a", "b", "c"):
+        past.start(name)
+        past.start(f"mail-{name}", f"mail_{name}", "post")
+    past.register("old", "fulfil")
+    past.claim("old")
+    change(command, "UPDATE workers SET lease_until = lease_until - 1000")
+    first, second = findings(command)
+    shop, post = sorted((first, second), key=lambda finding: "mail" in finding["what"])
+    why, fulfil, dead = shop["what"].split("\n")
+    assert why == "no worker is alive:"
+    assert fulfil.startswith("  2 runs of fulfil due and not claimed, b since")
+    assert dead == "  worker old is expired and holds 1 run"
+    assert set(shop["runs"]) == {"a", "b", "c"}
+    assert post["what"].count("\n  1 run of mail_") == 3
+    printed = command.here("doctor").stdout
+    assert printed.count("outlast worker shop") == printed.count("outlast worker post") == 1
+    past.register("new", "fulfil")
+    post = findings(command)[0]
+    assert post["what"].startswith("no living worker knows mail_a, mail_b, mail_c:\n")
+    assert len([line for line in post["do"] if line.startswith("or: renamed?")]) == 3
 
 
 def test_show_says_so_too(command: Outlast, past: Past) -> None:
@@ -225,9 +184,9 @@ def test_an_expired_lease_without_a_living_worker_needs_a_person(command: Outlas
     past.claim()
     change(command, "UPDATE workers SET lease_until = lease_until - 1000")
     (finding,) = findings(command)
-    assert "worker w is expired and holds 1 run" in finding["what"]
+    assert finding["what"] == "worker w is expired and holds 1 run: no worker is alive"
     assert finding["needs_person"]
-    assert finding["do"] == ["start one, where its code is:", f"  outlast worker shop --url {command.store}"]
+    assert finding["do"] == ["start a worker, where its code is:", f"  outlast worker shop --url {command.store}"]
     past.register("living")
     (finding,) = findings(command)
     assert "a living worker takes them over" in finding["what"]
@@ -236,13 +195,6 @@ def test_an_expired_lease_without_a_living_worker_needs_a_person(command: Outlas
     assert workers["w"]["state"] == "expired"
     assert workers["w"]["lease_left_s"] < 0 < workers["living"]["lease_left_s"]
     assert workers["living"]["pid"] == os.getpid()
-
-
-def change(command: Outlast, statement: str) -> None:
-    """Change rows as no store would."""
-    db = apsw.Connection(str(command.store))
-    db.execute(statement)
-    db.close()
 
 
 def test_a_worker_from_before_the_machine_started_is_dead(command: Outlast, past: Past) -> None:
@@ -274,7 +226,7 @@ def test_a_killed_worker_is_seen_at_once_by_its_lock_file(command: Outlast) -> N
         worker.signal(signal.SIGKILL)
         worker.exit_code()
     (finding,) = findings(command)
-    assert "is dead and holds 1 run, and no worker is alive" in finding["what"]
+    assert "is dead and holds 1 run: no worker is alive" in finding["what"]
 
 
 HOLDER = """
@@ -324,3 +276,6 @@ def test_more_runs_than_doctor_looks_at_are_said(command: Outlast, past: Past, m
     found = json.loads(command.here("doctor", "--json").stdout)
     assert found["looked_at_all"] is False
     assert found["findings"][0]["what"].startswith("3 runs of fulfil")
+    assert found["lags"][0]["waits_s"] == pytest.approx(100, abs=20)
+    assert (found["lags"][0]["runs"], found["lags"][0]["oldest"]) == (3, None)
+    assert "so long a run of fulfil waits" in command.here("doctor").stdout

@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,23 @@ def test_a_worker_says_when_it_is_ready_and_executes_runs(command: Outlast) -> N
         line = worker.wait_for("ready: ")
         assert "fulfil" in line
         assert str(command.store) in line
+        assert line.endswith("no other worker is alive)")
         worker.wait_for("run r (fulfil) succeeded")
         assert command.here("result", "r").stdout == '"order: 5"\n'
         worker.signal(signal.SIGTERM)
         assert worker.exit_code() == 0
+
+
+def test_a_worker_says_how_many_others_are_alive_and_their_versions_where_they_differ(command: Outlast) -> None:
+    def ready(*options: str) -> str:
+        return workers.enter_context(command.process("worker", "agent.py", *options)).wait_for("ready: ")
+
+    with ExitStack() as workers:
+        ready("--version", "v1")
+        assert ready("--version", "v1").endswith("; 1 other worker alive)")
+        assert ready("--version", "v2").endswith("; version v2, 2 other workers alive: v1 (2 workers))")
+        told = json.loads(ready("--json"))
+        assert (told["others"], told["versions"], told["version"]) == (3, {"v1": 2, "v2": 1}, "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from outlast.cli.advice import advice_for, why_stuck
+from outlast.cli.fleet import Fleet, Lag, fleet_of, lags_of, versions_text
 from outlast.cli.opening import Where
 from outlast.cli.wording import counted, lasted
 from outlast.core.errors import OutlastError
 from outlast.core.records import Record, RunRow
 from outlast.core.transitions import Status
 from outlast.runtime.app import App
-from outlast.runtime.seen import SeenWorker, if_renamed, seen_workers, why_nobody
+from outlast.runtime.registry import STEP_PREFIX
+from outlast.runtime.seen import if_renamed, why_nobody
 from outlast.stores.protocol import RunFilter, StoreInfo
 
 OVERDUE_S = 5.0
@@ -26,6 +28,7 @@ Where none does, every run that is due is.
 PAGE = 200
 MOST_RUNS = 10_000
 MOST_SHOWN = 20
+MOST_RENAMED = 3  # workflows that nobody knows, for which a new name is suggested; more are a program of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,11 @@ class Diagnosis:
     """What a look at the whole store found."""
 
     info: StoreInfo
-    workers: list[SeenWorker]
+    fleet: Fleet
     oldest_running: RunRow | None
     findings: list[Finding]
     now: float
+    lags: list[Lag] = field(default_factory=list)
     looked_at_all: bool = True
 
     @property
@@ -58,13 +62,23 @@ class Diagnosis:
 def diagnose(app: App, where: Where, *, check: bool) -> Diagnosis:
     """Look at the store of an open App. Blocking. It only reads, so it works while somebody holds the write lock."""
     store = app.store
-    found = Diagnosis(store.info(), seen_workers(store), None, [], store.now())
+    found = Diagnosis(store.info(), fleet_of(store), None, [], store.now())
     found.findings += _write_lock(found.info)
     running = _runs(app, found, Status.RUNNING)
     found.oldest_running = min(running, key=lambda run: run.started or run.created, default=None)
     found.findings += _stuck(app, found, where)
-    found.findings += _overdue(_runs(app, found, Status.PENDING, Status.WAITING), found, where)
-    found.findings += _dead_workers(running, found, store.orphans(), where)
+    due = _runs(app, found, Status.PENDING, Status.WAITING, due_before=found.now)
+    found.lags = lags_of(due, found.now, store, all_seen=len(due) < MOST_RUNS)
+    unserved = {lag.workflow for lag in found.lags if why_nobody(found.fleet.workers, lag.workflow)}
+    orphans = store.orphans()
+    dead = list(_facts_of_dead(running, found, orphans))
+    left = [] if found.fleet.alive else [run for _, runs in dead for run in runs]
+    found.findings += _missing([run for run in due if run.workflow in unserved], left, orphans, found, where)
+    found.findings += _crowded([run for run in due if run.workflow not in unserved], found)
+    for fact, runs in dead if found.fleet.alive else ():
+        what = f"{fact}; a living worker takes them over"
+        found.findings.append(Finding(what, [], needs_person=False, runs=[run.id for run in runs]))
+    found.findings += _versions(found.fleet)
     if check:
         for problem in store.check():
             what = f"the store's content is damaged: {problem}"
@@ -72,13 +86,15 @@ def diagnose(app: App, where: Where, *, check: bool) -> Diagnosis:
     return found
 
 
-def _runs(app: App, found: Diagnosis, *statuses: Status) -> list[RunRow]:
+def _runs(app: App, found: Diagnosis, *statuses: Status, due_before: float | None = None) -> list[RunRow]:
     """Return the runs of these statuses, newest first, at most MOST_RUNS."""
+
+    wanted = RunFilter(statuses=statuses, due_before=due_before)
 
     def pages() -> Iterator[RunRow]:
         before = None
         while True:
-            page = app.store.runs(RunFilter(statuses=statuses), limit=PAGE, before=before)
+            page = app.store.runs(wanted, limit=PAGE, before=before)
             for run in page:
                 run.input, run.result, run.error = b"", None, None  # they can be large, and are not looked at
                 yield run
@@ -114,44 +130,59 @@ def _records(app: App, run: RunRow) -> list[Record]:
         return []
 
 
-def _overdue(runs: list[RunRow], found: Diagnosis, where: Where) -> Iterator[Finding]:
-    """Yield a finding for each workflow whose due runs nobody claims."""
+def _crowded(due: list[RunRow], found: Diagnosis) -> Iterator[Finding]:
+    """Yield a finding for each workflow whose due runs nobody claims although living workers may."""
+    overdue = [run for run in due if run.due is not None and run.due <= found.now - OVERDUE_S]
+    for fact, runs in _facts_of_due(overdue, found.now):
+        what = f"{fact}: the workers that know it are full"
+        yield Finding(what, [], needs_person=False, runs=[run.id for run in runs])
 
-    def late(run: RunRow) -> bool:
-        patience = 0.0 if why_nobody(found.workers, run.workflow) else OVERDUE_S
-        return run.due is not None and run.due <= found.now - patience
 
-    overdue = [run for run in runs if late(run)]
-    for workflow, number in Counter(run.workflow for run in overdue).most_common():
-        mine = [run for run in overdue if run.workflow == workflow]
+def _facts_of_due(due: list[RunRow], now: float) -> Iterator[tuple[str, list[RunRow]]]:
+    """Yield a line for each workflow, most runs first, and its runs."""
+    for workflow, number in Counter(run.workflow for run in due).most_common():
+        mine = [run for run in due if run.workflow == workflow]
         oldest = min(mine, key=lambda run: run.due or 0.0)
-        age = lasted(found.now - (oldest.due or found.now))
-        what = f"{counted(number, 'run')} of {workflow} due and not claimed, {oldest.id} since {age}"
-        ids = [run.id for run in mine]
-        if why := why_nobody(found.workers, workflow):
-            places = dict.fromkeys(where.worker_for(run) for run in mine)
-            do = ["start a worker, where its code is:", *(f"  {place}" for place in places)]
-            if hint := if_renamed(found.workers, workflow):
-                do.append(f"or: {hint}")
-            yield Finding(f"{what}: {why}", do, runs=ids)
-        else:
-            yield Finding(f"{what}: the workers that know it are full", [], needs_person=False, runs=ids)
+        age = lasted(now - (oldest.due or now))
+        yield f"{counted(number, 'run')} of {workflow} due and not claimed, {oldest.id} since {age}", mine
 
 
-def _dead_workers(running: list[RunRow], found: Diagnosis, orphans: list[str], where: Where) -> Iterator[Finding]:
-    """Yield a finding for each owner of runs that is no living worker."""
-    conditions = {worker.row.id: worker.condition for worker in found.workers}
-    owned = Counter(run.owner for run in running)
-    for owner in sorted({worker.row.id for worker in found.workers if not worker.alive} | set(orphans)):
-        if not owned[owner]:
-            continue
-        condition = conditions.get(owner, "unknown to the store")
-        what = f"worker {owner} is {condition} and holds {counted(owned[owner], 'run')}"
-        mine = [run for run in running if run.owner == owner]
-        ids = [run.id for run in mine]
-        if any(worker.alive for worker in found.workers):
-            yield Finding(f"{what}; a living worker takes them over", [], needs_person=False, runs=ids)
-        else:
-            places = dict.fromkeys(where.worker_for(run) for run in mine)
-            what = f"{what}, and no worker is alive to take them over"
-            yield Finding(what, ["start one, where its code is:", *(f"  {place}" for place in places)], runs=ids)
+def _facts_of_dead(running: list[RunRow], found: Diagnosis, orphans: list[str]) -> Iterator[tuple[str, list[RunRow]]]:
+    """Yield a line for each owner of runs that is no living worker, and its runs."""
+    conditions = {worker.row.id: worker.condition for worker in found.fleet.workers}
+    alive = {worker.row.id for worker in found.fleet.workers if worker.alive}
+    for owner in sorted((conditions.keys() | set(orphans)) - alive):
+        if mine := [run for run in running if run.owner == owner]:
+            condition = conditions.get(owner, "unknown to the store")
+            yield f"worker {owner} is {condition} and holds {counted(len(mine), 'run')}", mine
+
+
+def _missing(
+    due: list[RunRow], left: list[RunRow], orphans: list[str], found: Diagnosis, where: Where
+) -> Iterator[Finding]:
+    """Yield a finding for each worker that is missing, which is each command that would start one.
+
+    `due` are runs that no living worker knows, `left` those of dead workers whom nobody is there to take over.
+    """
+    by_command: dict[str, list[RunRow]] = {}
+    for run in [*due, *left]:
+        by_command.setdefault(where.worker_for(run), []).append(run)
+    for command, runs in sorted(by_command.items(), key=lambda item: -len(item[1])):
+        waiting = [run for run in runs if run.owner is None]
+        facts = [fact for fact, _ in _facts_of_due(waiting, found.now)]
+        facts += [fact for fact, _ in _facts_of_dead(runs, found, orphans)]
+        names = sorted({run.workflow for run in waiting})
+        why = f"no living worker knows {', '.join(names)}" if found.fleet.alive else "no worker is alive"
+        what = f"{facts[0]}: {why}" if len(facts) == 1 else "\n  ".join([f"{why}:", *facts])
+        hints = [hint for name in names if (hint := if_renamed(found.fleet.workers, name))]
+        renamed = [f"or: {hint}" for hint in hints] if len(hints) <= MOST_RENAMED else []
+        do = ["start a worker, where its code is:", f"  {command}", *renamed]
+        yield Finding(what, do, runs=[run.id for run in runs])
+
+
+def _versions(fleet: Fleet) -> Iterator[Finding]:
+    """Yield a finding for workflows that several versions of the code serve at once, as while a deploy rolls."""
+    for names, versions in fleet.at_odds():
+        shown = ", ".join(name for name in names if not name.startswith(STEP_PREFIX)) or ", ".join(names)
+        what = f"{len(versions)} versions of the code serve {shown}: {versions_text(versions)}; a deploy that rolls?"
+        yield Finding(what, [], needs_person=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -12,13 +13,17 @@ from outlast.cli import output
 from outlast.cli.diagnosis import MOST_RUNS, MOST_SHOWN, Diagnosis, Finding, diagnose
 from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told
+from outlast.cli.fleet import Fleet, Lag, Member
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, Url
-from outlast.cli.wording import ago, iso_time, lasted, shortened, size, visible, visible_lines
+from outlast.cli.wording import ago, counted, iso_time, lasted, shortened, size, visible, visible_lines
 from outlast.core.transitions import Status
 from outlast.runtime.registry import STEP_PREFIX
 
 SERVES_LENGTH = 60
+WORKER_COLUMNS = (
+    "worker", "state", "pid", "host", "age", "beat", "lease", "runs", "version", "python", "serves",
+)  # fmt: skip
 CONDITION_STYLE = {"alive": "green", "expired": "yellow", "dead": "red"}
 
 
@@ -28,7 +33,7 @@ def doctor(
     app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
-    """Say how a store stands: what is wrong, why, and what to do.
+    """Say how a store and its workers stand: what is wrong, why, and what to do.
 
     The exit code is 1 when something needs a person. It only reads, so it
     also works while something else holds the store's write lock.
@@ -43,7 +48,8 @@ def doctor(
         output.print_json(_json(found))
     else:
         _print_store(found)
-        _print_workers(found)
+        _print_lag(found.lags)
+        _print_workers(found.fleet, found.now)
         _print_findings(found.findings)
     if found.needs_person:
         raise Told(ExitCode.FAILED)
@@ -68,22 +74,50 @@ def _print_store(found: Diagnosis) -> None:
         output.print_line(f"         more than {MOST_RUNS} runs of one status: only the newest were looked at")
 
 
-def _print_workers(found: Diagnosis) -> None:
-    shown = [worker for worker in found.workers if worker.condition != "gone"]
+def _print_lag(lags: list[Lag]) -> None:
+    if not lags:
+        return
+    (first, *others), runs = lags, counted(sum(lag.runs for lag in lags), "run")
+    whose = f"{first.oldest} ({first.workflow})" if first.oldest else f"a run of {first.workflow}"
+    output.print_line(f"lag      {lasted(first.waits_s)}: so long {visible(whose)} waits, the first of {runs} due")
+    if others:
+        each = [f"{lag.workflow} {lasted(lag.waits_s)} ({counted(lag.runs, 'run')})" for lag in lags[:MOST_SHOWN]]
+        more = f", and {len(lags) - MOST_SHOWN} more" if len(lags) > MOST_SHOWN else ""
+        output.print_line(f"         {visible(', '.join(each))}{more}")
+
+
+def _print_workers(fleet: Fleet, now: float) -> None:
+    shown = [member for member in fleet.members if member.seen.condition != "gone"]
     if not shown:
         output.print_line("workers  none")
         return
-    output.print_line("workers")
-    rows: list[tuple[str | Text, ...]] = []
-    for worker in shown:
-        row, left = worker.row, worker.lease_left_s
-        lease = "" if left is None else f"{lasted(left)} left" if left > 0 else f"ran out {lasted(-left)} ago"
-        condition = Text(worker.condition, style=CONDITION_STYLE.get(worker.condition, ""))
-        age = lasted(found.now - row.started) if row.started else ""
-        serves = ", ".join(name for name in row.serves or () if not name.startswith(STEP_PREFIX))
-        facts = (str(row.pid), row.host, age, lease, row.version, row.python, shortened(serves, SERVES_LENGTH))
-        rows.append((row.id, condition, *facts))
-    output.print_table(("worker", "state", "pid", "host", "age", "lease", "version", "python", "serves"), rows)
+    others = Counter(member.seen.condition for member in shown if not member.seen.alive)
+    facts = [f"{len(fleet.alive)} alive", *(f"{number} {condition}" for condition, number in sorted(others.items()))]
+    hosts, runs = counted(fleet.hosts, "host"), counted(sum(member.runs for member in fleet.alive), "run")
+    held = f"; {runs} held, on {hosts}" if fleet.alive else ""
+    output.print_line(f"workers  {', '.join(facts)}{held}")
+    output.print_table(WORKER_COLUMNS, [_worker_cells(member, now) for member in shown])
+
+
+def _worker_cells(member: Member, now: float) -> tuple[str | Text, ...]:
+    row, left = member.seen.row, member.seen.lease_left_s
+    lease = "" if left is None else f"{lasted(left)} left" if left > 0 else f"ran out {lasted(-left)} ago"
+    if member.lease_s is not None and left is not None and left > 0:
+        lease += f" of {lasted(member.lease_s)}"
+    serves = ", ".join(name for name in row.serves or () if not name.startswith(STEP_PREFIX))
+    return (
+        row.id,
+        Text(member.seen.condition, style=CONDITION_STYLE.get(member.seen.condition, "")),
+        str(row.pid),
+        row.host,
+        lasted(now - row.started) if row.started else "",
+        "" if member.since_beat_s is None else f"{lasted(member.since_beat_s)} ago",
+        lease,
+        str(member.runs),
+        row.version,
+        row.python,
+        shortened(serves, SERVES_LENGTH),
+    )
 
 
 def _print_findings(findings: list[Finding]) -> None:
@@ -103,20 +137,31 @@ def _print_findings(findings: list[Finding]) -> None:
 
 
 def _json(found: Diagnosis) -> dict[str, Any]:
-    info, oldest = found.info, found.oldest_running
+    info, oldest, fleet = found.info, found.oldest_running, found.fleet
     return {
         "ok": not found.needs_person,
         "store": {
             "kind": info.kind, "location": info.location, "engine": info.engine, "schema_version": info.schema_version,
             "size_bytes": info.size_bytes, "counts": info.counts, "details": info.details,
         },
+        "fleet": {
+            "alive": len(fleet.alive), "hosts": fleet.hosts, "runs": sum(member.runs for member in fleet.alive),
+            "versions": dict(fleet.versions()),
+        },
         "workers": [
             {
-                "id": worker.row.id, "state": worker.condition, "pid": worker.row.pid, "host": worker.row.host,
-                "started": iso_time(worker.row.started or None), "lease_left_s": worker.lease_left_s,
-                "version": worker.row.version, "python": worker.row.python, "serves": worker.row.serves,
+                "id": row.id, "state": member.seen.condition, "pid": row.pid, "host": row.host,
+                "started": iso_time(row.started or None), "beat": iso_time(row.beat or None),
+                "since_beat_s": member.since_beat_s, "lease_s": member.lease_s,
+                "lease_left_s": member.seen.lease_left_s, "runs": member.runs,
+                "version": row.version, "python": row.python, "serves": row.serves,
             }
-            for worker in found.workers
+            for member in fleet.members for row in (member.seen.row,)
+        ],
+        "lag_s": max((lag.waits_s for lag in found.lags), default=0.0),
+        "lags": [
+            {"workflow": lag.workflow, "runs": lag.runs, "oldest": lag.oldest or None, "waits_s": lag.waits_s}
+            for lag in found.lags
         ],
         "oldest_running": None if oldest is None else {"id": oldest.id, "started": iso_time(oldest.started)},
         "findings": [

@@ -9,18 +9,20 @@ import os
 import signal
 import threading
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from outlast.cli.fleet import Fleet, fleet_of, versions_text
 from outlast.cli.loading import load_all
 from outlast.cli.logs import Talker
 from outlast.cli.opening import Where, refuse_memory
 from outlast.cli.options import AppName, Url
 from outlast.cli.wording import counted
-from outlast.core.errors import WrongUse
+from outlast.core.errors import StoreUnavailable, WrongUse
 from outlast.runtime import registry
 from outlast.runtime.app import App
+from outlast.stores.open import shown
 
 LEAVE_WITHIN_S = 5.0
 """How long the process may take to end once its runs are handed back."""
@@ -105,15 +107,40 @@ async def _serve(app: App, talker: Talker) -> None:
     """Execute runs until the first signal, then hand them back."""
     stop = _Stop(asyncio.get_running_loop(), talker)
     async with app:
-        names, store, pid = sorted(registry.names()), app.store.info().location, os.getpid()
-        text = f"ready: serving {', '.join(names)} from {store} (process {pid})"
-        talker.say(text, event="ready", store=store, pid=pid, serves=names)
+        await _say_ready(app, talker)
         await stop.asked.wait()
     left = sum(thread.name.startswith("outlast-step") for thread in threading.enumerate())
     if left:
         text = f"{counted(left, 'step')} did not end within {app.grace:g} s; the next worker settles what became of it"
         talker.say(text, level=logging.WARNING)
     _leave_within(0.1 if left else LEAVE_WITHIN_S)
+
+
+async def _say_ready(app: App, talker: Talker) -> None:
+    """Say what is served, from which store, and beside whom."""
+    names, pid = sorted(registry.names()), os.getpid()
+    me = app._worker.id if app._worker is not None else ""
+    facts: dict[str, Any] = {}
+    try:
+        store, others = await asyncio.to_thread(lambda: (app.store.info().location, fleet_of(app.store).without(me)))
+    except StoreUnavailable:  # away since it was joined: no reason to leave, and who else is there is not known
+        store, beside = shown(app.url), "the store is away"
+    else:
+        beside = _beside(others, app.version)
+        facts = {"others": len(others.alive), "versions": dict(others.versions())}
+    text = f"ready: serving {', '.join(names)} from {store} (process {pid}; {beside})"
+    talker.say(text, event="ready", store=store, pid=pid, serves=names, version=app.version, **facts)
+
+
+def _beside(others: Fleet, version: str) -> str:
+    """Return how many other workers are alive, with the versions of their code where not all have this one's."""
+    number, versions = len(others.alive), others.versions()
+    if not number:
+        return "no other worker is alive"
+    text = f"{counted(number, 'other worker')} alive"
+    if versions.keys() <= {version}:
+        return text
+    return f"version {version or 'not given'}, {text}: {versions_text(versions)}"
 
 
 class _Stop:
