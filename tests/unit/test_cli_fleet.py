@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from outlast.stores.verbs import TakenOver, TakeOver
 from tests.unit.outlast_command import Outlast
 from tests.unit.past import Past, change, findings
 
@@ -35,6 +36,20 @@ def test_the_fleet_is_told(command: Outlast, past: Past) -> None:
     assert "workers  3 alive; 3 runs held, on 2 hosts\n" in printed
     (line,) = (line for line in printed.splitlines() if line.startswith("w1"))
     assert re.search(r" alive +\d+ +one +2 h +\d+\.\d s ago +\d+\.\d s left of 30\.0 s +2 +v1 +3\.11\.9 +fulfil$", line)
+
+
+def test_a_worker_that_was_taken_over_is_shown_for_an_hour(command: Outlast, past: Past) -> None:
+    past.register("dead", "fulfil")
+    past.register("alive", "fulfil")
+    change(command, "UPDATE workers SET lease_until = lease_until - 1000 WHERE id = 'dead'")
+    assert past.store.transact([TakeOver(worker="alive", dead="dead", gone=False)]) == [TakenOver(())]
+    printed = command.here("doctor").stdout
+    assert "workers  1 alive, 1 expired; 0 runs held, on 1 host\n" in printed
+    assert "\ndead " in printed
+    change(command, 'UPDATE workers SET "left" = "left" - 3601')
+    printed = command.here("doctor").stdout
+    assert "workers  1 alive; 0 runs held, on 1 host\n" in printed
+    assert "\ndead " not in printed
 
 
 def test_the_lag_is_how_long_the_oldest_run_that_is_due_waits(command: Outlast, past: Past) -> None:

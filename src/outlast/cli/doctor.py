@@ -21,6 +21,7 @@ from outlast.core.transitions import Status
 from outlast.runtime.registry import STEP_PREFIX
 
 SERVES_LENGTH = 60
+LEFT_SHOWN_S = 3600.0
 WORKER_COLUMNS = (
     "worker", "state", "pid", "host", "age", "beat", "lease", "runs", "version", "python", "serves",
 )  # fmt: skip
@@ -87,7 +88,7 @@ def _print_lag(lags: list[Lag]) -> None:
 
 
 def _print_workers(fleet: Fleet, now: float) -> None:
-    shown = [member for member in fleet.members if member.seen.condition != "gone"]
+    shown = [member for member in fleet.members if _is_shown(member, now)]
     if not shown:
         output.print_line("workers  none")
         return
@@ -97,6 +98,12 @@ def _print_workers(fleet: Fleet, now: float) -> None:
     held = f"; {runs} held, on {hosts}" if fleet.alive else ""
     output.print_line(f"workers  {', '.join(facts)}{held}")
     output.print_table(WORKER_COLUMNS, [_worker_cells(member, now) for member in shown])
+
+
+def _is_shown(member: Member, now: float) -> bool:
+    """Tell whether a worker is there, or may still be of interest: where many are killed, as many rows are left."""
+    left = member.seen.row.left
+    return member.seen.condition != "gone" and (member.runs > 0 or left is None or left > now - LEFT_SHOWN_S)
 
 
 def _worker_cells(member: Member, now: float) -> tuple[str | Text, ...]:
