@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import time
 from typing import Any
 
@@ -93,7 +94,7 @@ async def many(app: App, look: Look, made: Any, count: int) -> None:
     waiting: set[asyncio.Task[Any]] = set()
 
     async def one(n: int) -> None:
-        run = await app.start(made(n), id=f"{made.name}-{n}")
+        run = await app.start(made(n), id=f"{made.name}-{os.getpid()}-{n}")
         if made is five_steps:
             await run.result()
 

