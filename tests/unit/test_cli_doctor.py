@@ -278,4 +278,4 @@ def test_more_runs_than_doctor_looks_at_are_said(command: Outlast, past: Past, m
     assert found["findings"][0]["what"].startswith("3 runs of fulfil")
     assert found["lags"][0]["waits_s"] == pytest.approx(100, abs=20)
     assert (found["lags"][0]["runs"], found["lags"][0]["oldest"]) == (3, None)
-    assert "so long a run of fulfil waits" in command.here("doctor").stdout
+    assert "so long a run of fulfil waits, the first of at least 3 runs due" in command.here("doctor").stdout

@@ -49,7 +49,7 @@ def doctor(
         output.print_json(_json(found))
     else:
         _print_store(found)
-        _print_lag(found.lags)
+        _print_lag(found.lags, all_seen=found.looked_at_all)
         _print_workers(found.fleet, found.now)
         _print_findings(found.findings)
     if found.needs_person:
@@ -75,10 +75,11 @@ def _print_store(found: Diagnosis) -> None:
         output.print_line(f"         more than {MOST_RUNS} runs of one status: only the newest were looked at")
 
 
-def _print_lag(lags: list[Lag]) -> None:
+def _print_lag(lags: list[Lag], *, all_seen: bool) -> None:
     if not lags:
         return
     (first, *others), runs = lags, counted(sum(lag.runs for lag in lags), "run")
+    runs = runs if all_seen else f"at least {runs}"
     whose = f"{first.oldest} ({first.workflow})" if first.oldest else f"a run of {first.workflow}"
     output.print_line(f"lag      {lasted(first.waits_s)}: so long {visible(whose)} waits, the first of {runs} due")
     if others:

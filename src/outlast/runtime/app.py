@@ -43,13 +43,13 @@ CLIENT_PATIENCE_S = 30.0
 class App:
     """A store, opened: a client of it and, with `worker=True`, a worker of this process. Use it with `async with`.
 
-    - `url`: `sqlite:///path.db`, a plain path, or `memory://`; by default the environment's `OUTLAST_URL`, else
-      `./outlast.db`.
+    - `url`: `sqlite:///path.db`, a plain path, `postgresql://user@host/database`, or `memory://`; by default the
+      environment's `OUTLAST_URL`, else `./outlast.db`.
     - `worker`: whether this process executes runs.
     - `codec`: how values become bytes; by default JSON.
     - `on_event`: called with every `Notice`; one function or several.
     - `lease`: seconds after which a worker that no longer beats is taken over. (A process that died is noticed at
-      once on one machine; the lease is for those that froze.)
+      once, as a rule; the lease is for those that froze.)
     - `park_after`: seconds of mere waiting after which a run leaves memory.
     - `max_runs`, `max_steps`, `max_threads`: this worker's limits for runs in memory, steps in flight, and threads.
     - `max_crashes`: how many workers may die in a row under one run before it is stuck.
