@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
@@ -10,6 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from outlast.core.errors import WrongUse
 from outlast.stores.open import shown
+from outlast.stores.postgres.limits import NAMES, Limits, limits_of
 
 DEFAULT_SCHEMA = "outlast"
 SCHEMA_MAX_BYTES = 63  # of a PostgreSQL identifier; a longer one would be cut in silence
@@ -32,6 +33,7 @@ class Address:
 
     libpq: dict[str, str | int]
     schema: str
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def text(self) -> str:
@@ -58,7 +60,8 @@ class Address:
 def parse(url: str) -> Address:
     """Return the address that a URL names: `postgresql://user:password@host:port/database?schema=agents`.
 
-    All other options are libpq's (`sslmode`, `target_session_attrs`, several hosts...). Raises WrongUse.
+    The names of `Limits` are options, too, and all others are libpq's (`sslmode`, `target_session_attrs`, several
+    hosts...). Raises WrongUse.
     """
     place, _, query = url.partition("?")
     options = parse_qsl(query, keep_blank_values=True)
@@ -74,9 +77,10 @@ def parse(url: str) -> Address:
     )
     if place.partition("://")[2].partition("/")[0].count("@") > 1:
         raise misread  # libpq would take the rest of the password for the host, and show it
-    others = urlencode([option for option in options if option[0] != "schema"], quote_via=quote)
+    limits = limits_of({name: value for name, value in options if name in NAMES})
+    others = urlencode([option for option in options if option[0] not in ("schema", *NAMES)], quote_via=quote)
     try:
         given = conninfo_to_dict(f"{place}?{others}" if others else place)
     except psycopg.Error:  # its text repeats the URL, password and all
         raise misread from None
-    return Address(DEFAULTS | {name: value for name, value in given.items() if value is not None}, schema)
+    return Address(DEFAULTS | {name: value for name, value in given.items() if value is not None}, schema, limits)

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from msgspec.structs import astuple
 
 from outlast.core.records import Record
+from outlast.stores.postgres.address import Address
 from outlast.stores.postgres.batch import Fence, Fences
-from outlast.stores.postgres.connections import DURABLE, LOCK_LIMIT, Link
+from outlast.stores.postgres.connections import DURABLE, Link
 from outlast.stores.postgres.journal import NEW_ROW, NEW_ROWS, columns
 from outlast.stores.postgres.times import Times
 from outlast.stores.rows import RECORD_COLUMNS
@@ -26,7 +27,7 @@ from outlast.stores.verbs import Answer, Done, Verb, Write
 DONE = Done()
 APPEND = f"""
 WITH lease AS MATERIALIZED (
-    SELECT {DURABLE}, {LOCK_LIMIT} FROM {{schema}}.workers
+    SELECT {DURABLE}, {{for_locks}} FROM {{schema}}.workers
     WHERE id = %s AND state = 'alive' AND boot = %s AND writer = %s AND lease_until > {{lease_now}}
     FOR NO KEY UPDATE
 )
@@ -34,18 +35,17 @@ INSERT INTO {{schema}}.records (run, {RECORD_COLUMNS}) SELECT new.* FROM lease, 
 """
 
 
-def append(link: Link, schema: str, times: Times, fences: Fences, verbs: Sequence[Verb]) -> list[Answer] | None:
-    """Commit a batch that only adds to the ends of journals, and answer it. None: it has to go the general way.
-
-    `schema` is quoted.
-    """
+def append(link: Link, address: Address, times: Times, fences: Fences, verbs: Sequence[Verb]) -> list[Answer] | None:
+    """Commit a batch that only adds to the ends of journals, and answer it. None: it has to go the general way."""
     plan = _plan(fences, verbs) if fences.certain else None
     if plan is None:
         return None
     worker, new, ends = plan
     fences.begin()
     rows, values = (NEW_ROWS, columns(new)) if len(new) > 1 else (NEW_ROW, (new[0][0], *astuple(new[0][1])))
-    statement = APPEND.format(schema=schema, lease_now=times.lease_sql(), rows=rows)
+    statement = APPEND.format(
+        schema=address.quoted_schema, for_locks=address.limits.for_locks, lease_now=times.lease_sql(), rows=rows
+    )
     added = link.db.execute(statement, (worker, times.epoch(), fences.token, *values))
     if added.rowcount != len(new):
         return None

@@ -16,8 +16,9 @@ import msgspec
 
 from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Status
+from outlast.stores.postgres.address import Address
 from outlast.stores.postgres.arrays import Ints, Texts
-from outlast.stores.postgres.connections import SETTINGS, Db
+from outlast.stores.postgres.connections import Db, settings_of
 from outlast.stores.postgres.schema import WORKER_COLUMNS
 from outlast.stores.postgres.times import Times
 from outlast.stores.postgres.wants import Wants
@@ -91,7 +92,7 @@ class Fences:
 class Batch:
     """A transaction. `careful` says that each verb has a savepoint of its own, `session` where this process listens."""
 
-    def __init__(self, db: Db, session: str, search_path: str, times: Times, fences: Fences, *, careful: bool) -> None:
+    def __init__(self, db: Db, session: str, address: Address, times: Times, fences: Fences, *, careful: bool) -> None:
         self.db = db
         self.session = session
         self.careful = careful
@@ -102,7 +103,7 @@ class Batch:
         self.known: set[str] = set()  # ids that are to be started, and that there were before
         self.started: set[str] = set()  # ids that this transaction has started
         self.waited_for: dict[int, set[int]] = {}  # the runs besides the parent that wait for one that is to end
-        self._search_path = search_path
+        self._address = address
         self._times = times
         self._fences = fences
         self._look = fences.begin()
@@ -131,9 +132,10 @@ class Batch:
         for verb in verbs:
             wants.add(verb)
         asked = self._times.boot()
+        settings = settings_of(self._address.limits, writes=True)
         time = self.db.execute(
-            f"SELECT {self._times.wall_sql()}, {self._times.lease_sql()}, {SETTINGS}",
-            (self._search_path,),
+            f"SELECT {self._times.wall_sql()}, {self._times.lease_sql()}, {settings}",
+            (self._address.search_path,),
             binary=True,
         )
         leases = self._ask(LEASES, wants.workers and Texts(sorted(wants.workers)))

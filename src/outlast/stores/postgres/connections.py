@@ -19,7 +19,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from typing import TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -28,10 +29,11 @@ from outlast.core.errors import StoreUnavailable
 from outlast.stores.postgres import faults
 from outlast.stores.postgres.address import Address
 from outlast.stores.postgres.arrays import teach
+from outlast.stores.postgres.limits import Connection, Limits
 from outlast.stores.postgres.times import SERVER_TIME, Times
 
 T = TypeVar("T")
-Db = psycopg.Connection[tuple[Any, ...]]
+Db = Connection
 
 IDLE_READERS = 4
 TRIES = 5  # of a transaction that met another one
@@ -39,17 +41,17 @@ PREPARE_AFTER = 2
 
 BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# The limit on waiting inside a transaction frees what a frozen process holds; the other two keep a writer from
-# hanging. A server that commits before its log is on disk would acknowledge what can still be lost.
-LOCK_LIMIT = "set_config('lock_timeout', '5s', true)"
+# A server that commits before its log is on disk would acknowledge what can still be lost.
 DURABLE = (
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
     "ELSE current_setting('synchronous_commit') END, true)"
 )
-SETTINGS = (
-    "set_config('search_path', %s, true), set_config('statement_timeout', '30s', true), "
-    f"set_config('idle_in_transaction_session_timeout', '5s', true), {LOCK_LIMIT}, {DURABLE}"
-)
+
+
+@cache
+def settings_of(limits: Limits, *, writes: bool) -> str:
+    """Return the expressions that say a transaction's settings; they take the search path."""
+    return f"set_config('search_path', %s, true), {limits.of_transaction(writes=writes)}, {DURABLE}"
 
 
 # A session is its process and when that began, since numbers of processes are used again. What the session of another
@@ -110,6 +112,7 @@ class Connections:
         self.address = address
         self.times = times
         self.pooled = False
+        self._settings = settings_of(address.limits, writes=False)
         self._closed = False
         self._dbs: set[Db] = set()  # all that are open
         self._begin_anew()
@@ -126,15 +129,20 @@ class Connections:
 
     # -- opening -------------------------------------------------------------------
 
-    def connect(self) -> Link:
-        """Open a connection, and hear what time it is there. Raises StoreUnavailable."""
+    def connect(self, *, waits: float | None = None) -> Link:
+        """Open a connection, and hear what time it is there. It takes a silence of `waits` seconds, else a writer's.
+
+        Raises StoreUnavailable.
+        """
         try:
-            db: Db = psycopg.connect(
+            db = Connection.connect(
                 **self.address.libpq,  # type: ignore[arg-type]
                 autocommit=True,
                 client_encoding="utf8",
                 prepare_threshold=None,
             )
+            db.boot = self.times.boot
+            db.waits = self.address.limits.writer_waits
         except psycopg.Error as error:
             raise faults.why_no_connection(error, self.address) from error
         try:
@@ -148,6 +156,8 @@ class Connections:
             db.close()
             raise faults.why_no_connection(error, self.address) from error
         self._dbs.add(db)
+        if waits is not None:
+            db.waits = waits
         if pid != db.info.backend_pid:
             self.pooled = True
         if self.pooled:
@@ -196,10 +206,10 @@ class Connections:
         while True:
             with self._lock:
                 link = self._idle.pop() if self._idle else None
-            link = link or self.connect()
+            link = link or self.connect(waits=self.address.limits.reader_waits)
             try:
                 with transaction(link.db, BEGIN_READ, pipelined=True):
-                    link.db.execute(f"SELECT {SETTINGS}", (self.address.search_path,))
+                    link.db.execute(f"SELECT {self._settings}", (self.address.search_path,))
                     result = action(link.db)
             except psycopg.Error as error:
                 if faults.is_dead(error, link.db):

@@ -19,7 +19,8 @@ start at once one migrates and the others find it done.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
 
 import psycopg
 from psycopg import sql
@@ -27,6 +28,7 @@ from psycopg import sql
 from outlast.core.errors import NotAStore, ReadOnlyStore, StoreUnavailable
 from outlast.stores import rows
 from outlast.stores.postgres.address import Address
+from outlast.stores.postgres.limits import Connection
 
 QUEUED = "status = 'pending' AND (claim > 0 OR due <= created)"
 """`rules.is_queued`, as a condition; an index serves the statements that have the very same text."""
@@ -158,9 +160,10 @@ WORKER_COLUMNS = rows.WORKER_COLUMNS.replace(" left,", ' "left",')  # a word of 
 TABLES = ("runs", "records", "inbox", "taken", "waiters", "workers")
 LOCK = 0x4F75744C  # "OutL": the class of our advisory locks; the second key is the schema's name, hashed
 OLDEST_SERVER = 130_000
+MIGRATION_S = 600.0  # that a statement of a migration may take, and the wait for another process that migrates
 
 
-def prepare(db: psycopg.Connection[Any], address: Address, *, read_only: bool) -> bool:
+def prepare(db: Connection, address: Address, *, read_only: bool) -> bool:
     """Make or migrate the tables. Return whether the store can only be read.
 
     Raises NotAStore, ReadOnlyStore or StoreUnavailable.
@@ -182,7 +185,7 @@ def prepare(db: psycopg.Connection[Any], address: Address, *, read_only: bool) -
     return False
 
 
-def version_of(db: psycopg.Connection[Any], address: Address) -> int:
+def version_of(db: Connection, address: Address) -> int:
     """Return the schema version, 0 where there are no tables yet. Raises NotAStore: they are not ours, or too new."""
     names = db.execute(
         "SELECT c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
@@ -207,10 +210,15 @@ def version_of(db: psycopg.Connection[Any], address: Address) -> int:
     return int(version)
 
 
-def _migrate(db: psycopg.Connection[Any], address: Address) -> None:
+def _migrate(db: Connection, address: Address) -> None:
+    usual, db.waits = db.waits, MIGRATION_S
     db.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
     try:
+        # The limit for silence frees the lock of one that was frozen in the midst of it. Tables are waited for as
+        # always: behind whoever waits for a table to alter, all others wait.
+        db.execute(f"SELECT {_limits(address, lock_timeout=0.0)}".encode())
         db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LOCK, address.schema))
+        db.execute(f"SELECT {_limits(address)}".encode())
         version = version_of(db, address)  # again, now that nobody else can change it
         schema = sql.Identifier(address.schema)
         if not db.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (address.schema,)).fetchall():
@@ -222,5 +230,13 @@ def _migrate(db: psycopg.Connection[Any], address: Address) -> None:
         db.execute("COMMIT")
     except BaseException:
         if not db.closed:
-            db.execute("ROLLBACK")
+            with suppress(psycopg.Error):  # the first error says more
+                db.execute("ROLLBACK")
         raise
+    finally:
+        db.waits = usual
+
+
+def _limits(address: Address, **others: float) -> str:
+    migrating = {"statement_timeout": MIGRATION_S, "answer_timeout": MIGRATION_S}
+    return replace(address.limits, **(migrating | others)).of_transaction(writes=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from outlast.core.errors import StoreUnavailable
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres import reads
 from outlast.stores.postgres.address import parse
@@ -22,6 +25,9 @@ from outlast.stores.rules import objection
 from outlast.stores.verbs import Answer, Beat, Register, Verb
 
 T = TypeVar("T")
+
+log = logging.getLogger("outlast.store")
+OPEN_AGAIN_S = 0.2
 
 
 class PostgresStore:
@@ -40,10 +46,24 @@ class PostgresStore:
         self._fences = Fences(secrets.token_hex(8))
         self._hints = Hints(self._connections)
         try:
-            self._read_only = self._connections.write(lambda link: prepare(link.db, self.address, read_only=read_only))
+            self._read_only = self._open(read_only)
         except BaseException:
             self._connections.close()
             raise
+
+    def _open(self, read_only: bool) -> bool:
+        """Have the tables there, and return whether they can only be read. Waits for the database as long as it may."""
+        told, until = False, self._times.boot() + self.address.limits.open_timeout
+        while True:
+            try:
+                return self._connections.write(lambda link: prepare(link.db, self.address, read_only=read_only))
+            except StoreUnavailable as error:
+                if self._times.boot() >= until:
+                    raise
+                if not told:
+                    told = True
+                    log.warning("waiting for the store, up to %g s: %s", self.address.limits.open_timeout, error)
+                threading.Event().wait(OPEN_AGAIN_S)
 
     def lock_folder(self) -> None:
         """Return None: workers may be on any machine."""
@@ -79,11 +99,11 @@ class PostgresStore:
 
     def _apply(self, link: Link, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
         if not careful:
-            answers = append(link, self.address.quoted_schema, self._times, self._fences, verbs)
+            answers = append(link, self.address, self._times, self._fences, verbs)
             if answers is not None:
                 return answers
         session = self._hints.session
-        batch = Batch(link.db, session, self.address.search_path, self._times, self._fences, careful=careful)
+        batch = Batch(link.db, session, self.address, self._times, self._fences, careful=careful)
         with transaction(link.db, BEGIN_WRITE, pipelined=not careful):
             answers = apply(batch, verbs)
         self._fences.committed()

@@ -1,0 +1,115 @@
+"""How long a store waits for its server. Each limit is an option of the URL, in seconds; 0 is no limit.
+
+Three of them the server keeps itself, and they are said in each transaction. A server that hangs keeps nothing (its
+process was stopped, its disk does not answer, a network swallows what is sent and closes nothing), so there is one more
+on this side: a connection on which the server has been silent for too long is given up, and what was asked is asked
+again on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from math import inf, isfinite
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+
+from outlast.core.errors import WrongUse
+
+T = TypeVar("T")
+NOTHING_READY = 0  # what a wait is told of its socket when a moment has passed
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, by the names that the URL has for them.
+
+    - `statement_timeout`: for one statement; one of a writing transaction gets no longer than `answer_timeout`.
+    - `lock_timeout`: for a row that another transaction holds.
+    - `idle_timeout`: until the server ends a transaction whose process says nothing, and frees its locks.
+    - `answer_timeout`: for a sign of life from the server; a read waits that much longer than its statement may take.
+    - `open_timeout`: for the database to be there when the store is opened; by default it has to be there at once.
+    """
+
+    statement_timeout: float = 30.0
+    lock_timeout: float = 5.0
+    idle_timeout: float = 5.0
+    answer_timeout: float = 10.0
+    open_timeout: float = 0.0
+
+    @property
+    def writer_waits(self) -> float:
+        """Return how long the server may be silent while it is written to, or listened to."""
+        return self.answer_timeout or inf
+
+    @property
+    def reader_waits(self) -> float:
+        """Return how long the server may be silent over a read."""
+        return self.statement_timeout + self.answer_timeout if self.statement_timeout and self.answer_timeout else inf
+
+    @property
+    def for_locks(self) -> str:
+        """Return the expression that sets the limit for locks in a transaction."""
+        return _setting("lock_timeout", self.lock_timeout)
+
+    def of_transaction(self, *, writes: bool) -> str:
+        """Return the expressions that set a transaction's limits."""
+        statement = self.statement_timeout
+        if writes and self.answer_timeout:
+            statement = min(statement or inf, self.answer_timeout)
+        idle = _setting("idle_in_transaction_session_timeout", self.idle_timeout)
+        return f"{_setting('statement_timeout', statement)}, {idle}, {self.for_locks}"
+
+
+NAMES = tuple(field.name for field in fields(Limits))
+
+
+def _setting(name: str, seconds: float) -> str:
+    return f"set_config('{name}', '{round(seconds * 1000)}', true)"
+
+
+def limits_of(options: Mapping[str, str]) -> Limits:
+    """Return the limits that the options of a URL name. Raises WrongUse."""
+    return Limits(**{name: _seconds(name, text) for name, text in options.items()})
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not isfinite(seconds) or seconds < 0 or 0 < seconds < 0.001:
+        raise WrongUse(f"{name}={text} in the URL of a store: it takes a number of seconds, 0 for no limit")
+    return seconds
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that is closed when the server is silent for `waits` seconds though something is awaited."""
+
+    waits: float = inf
+    boot: Callable[[], float] = staticmethod(lambda: 0.0)  # a clock that nobody sets
+
+    def wait(self, gen: PQGen[T], *args: Any, **settings: Any) -> T:
+        """Bring a wait of psycopg to its end. Raises OperationalError when that takes too long."""
+        return super().wait(self._limited(gen), *args, **settings)
+
+    def _limited(self, gen: PQGen[T]) -> PQGen[T]:
+        try:
+            wanted = next(gen)
+            since = None
+            while True:
+                ready = yield wanted
+                if ready != NOTHING_READY:
+                    since = None
+                elif since is None:
+                    since = self.boot()
+                elif self.boot() - since > self.waits:
+                    # It is of no use any more, and nothing may be asked in it again, not even to roll back.
+                    self.close()
+                    raise psycopg.OperationalError(f"the server has been silent for {self.waits:g} s")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
