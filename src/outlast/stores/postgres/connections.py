@@ -29,7 +29,7 @@ from outlast.core.errors import StoreUnavailable
 from outlast.stores.postgres import faults
 from outlast.stores.postgres.address import Address
 from outlast.stores.postgres.arrays import teach
-from outlast.stores.postgres.limits import Connection, Limits
+from outlast.stores.postgres.limits import Connection, Cursor, Limits
 from outlast.stores.postgres.times import SERVER_TIME, Times
 
 T = TypeVar("T")
@@ -95,14 +95,17 @@ def transaction(db: Db, begin: str, *, pipelined: bool) -> Iterator[None]:
 def _pipeline(db: Db) -> Iterator[None]:
     """Run the block in psycopg's pipeline mode. After an error that is left in silence: what follows says less."""
     pipeline = db.pipeline()
-    pipeline.__enter__()
+    db.pipe = pipeline.__enter__()
     try:
         yield
     except BaseException:
         with suppress(psycopg.Error):
             pipeline.__exit__(None, None, None)
         raise
-    pipeline.__exit__(None, None, None)
+    else:
+        pipeline.__exit__(None, None, None)
+    finally:
+        db.pipe = None
 
 
 class Connections:
@@ -138,6 +141,7 @@ class Connections:
             db = Connection.connect(
                 **self.address.libpq,  # type: ignore[arg-type]
                 autocommit=True,
+                cursor_factory=Cursor,
                 client_encoding="utf8",
                 prepare_threshold=None,
             )

@@ -19,6 +19,7 @@ from psycopg.abc import PQGen
 from outlast.core.errors import WrongUse
 
 T = TypeVar("T")
+LOOK_S = 0.1  # how often a wait looks at the clock, and at signals
 NOTHING_READY = 0  # what a wait is told of its socket when a moment has passed
 
 
@@ -30,6 +31,8 @@ class Limits:
     - `lock_timeout`: for a row that another transaction holds.
     - `idle_timeout`: until the server ends a transaction whose process says nothing, and frees its locks.
     - `answer_timeout`: for a sign of life from the server; a read waits that much longer than its statement may take.
+    - `migration_timeout`: in place of the first and the fourth, where a new Outlast alters the tables, or waits for
+      another process that does.
     - `open_timeout`: for the database to be there when the store is opened; by default it has to be there at once.
     """
 
@@ -37,6 +40,7 @@ class Limits:
     lock_timeout: float = 5.0
     idle_timeout: float = 5.0
     answer_timeout: float = 10.0
+    migration_timeout: float = 600.0
     open_timeout: float = 0.0
 
     @property
@@ -85,14 +89,42 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
+class Cursor(psycopg.Cursor[tuple[Any, ...]]):
+    """Asks for rows so that the server waits for what comes next *between* two messages.
+
+    A pipeline would only ask the server to flush. Then it waits in the midst of one, where none of its limits holds,
+    and a process that is frozen there keeps its locks for ever.
+    """
+
+    connection: Connection
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        self._sync()
+        return super().fetchall()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the next row."""
+        self._sync()
+        return super().fetchone()
+
+    def _sync(self) -> None:
+        pipeline = self.connection.pipe
+        if pipeline is not None and self.pgresult is None:
+            pipeline.sync()
+
+
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that is closed when the server is silent for `waits` seconds though something is awaited."""
 
     waits: float = inf
     boot: Callable[[], float] = staticmethod(lambda: 0.0)  # a clock that nobody sets
+    pipe: psycopg.Pipeline | None = None  # while there is one
 
     def wait(self, gen: PQGen[T], *args: Any, **settings: Any) -> T:
         """Bring a wait of psycopg to its end. Raises OperationalError when that takes too long."""
+        if not args:
+            settings.setdefault("interval", min(LOOK_S, self.waits / 4))
         return super().wait(self._limited(gen), *args, **settings)
 
     def _limited(self, gen: PQGen[T]) -> PQGen[T]:

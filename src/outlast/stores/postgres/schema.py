@@ -160,7 +160,6 @@ WORKER_COLUMNS = rows.WORKER_COLUMNS.replace(" left,", ' "left",')  # a word of 
 TABLES = ("runs", "records", "inbox", "taken", "waiters", "workers")
 LOCK = 0x4F75744C  # "OutL": the class of our advisory locks; the second key is the schema's name, hashed
 OLDEST_SERVER = 130_000
-MIGRATION_S = 600.0  # that a statement of a migration may take, and the wait for another process that migrates
 
 
 def prepare(db: Connection, address: Address, *, read_only: bool) -> bool:
@@ -211,14 +210,16 @@ def version_of(db: Connection, address: Address) -> int:
 
 
 def _migrate(db: Connection, address: Address) -> None:
-    usual, db.waits = db.waits, MIGRATION_S
+    usual, patience = db.waits, address.limits.migration_timeout
+    limits = replace(address.limits, statement_timeout=patience, answer_timeout=patience)
     db.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
     try:
         # The limit for silence frees the lock of one that was frozen in the midst of it. Tables are waited for as
         # always: behind whoever waits for a table to alter, all others wait.
-        db.execute(f"SELECT {_limits(address, lock_timeout=0.0)}".encode())
+        db.execute(f"SELECT {replace(limits, lock_timeout=0.0).of_transaction(writes=True)}".encode())
+        db.waits = limits.writer_waits
         db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LOCK, address.schema))
-        db.execute(f"SELECT {_limits(address)}".encode())
+        db.execute(f"SELECT {limits.for_locks}".encode())
         version = version_of(db, address)  # again, now that nobody else can change it
         schema = sql.Identifier(address.schema)
         if not db.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (address.schema,)).fetchall():
@@ -235,8 +236,3 @@ def _migrate(db: Connection, address: Address) -> None:
         raise
     finally:
         db.waits = usual
-
-
-def _limits(address: Address, **others: float) -> str:
-    migrating = {"statement_timeout": MIGRATION_S, "answer_timeout": MIGRATION_S}
-    return replace(address.limits, **(migrating | others)).of_transaction(writes=True)

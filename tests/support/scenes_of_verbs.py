@@ -1,0 +1,207 @@
+"""For each verb a store in which it has something to do, and the batch that does it.
+
+Names are given, not drawn, so that two stores with the same scene can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from outlast.core.records import Fork, Kind, WorkerRow
+from outlast.core.transitions import Reason, Status
+from outlast.stores.protocol import RunFilter
+from outlast.stores.verbs import (
+    Beat,
+    Cancel,
+    Claim,
+    ForkRun,
+    Leave,
+    Prune,
+    Register,
+    Resolve,
+    Resume,
+    StartRun,
+    Verb,
+)
+from tests.conformance.world import (
+    LEASE_S,
+    World,
+    finish,
+    message,
+    park,
+    record,
+    release,
+    run_row,
+    stick,
+    take_over,
+    write,
+)
+
+Scene = Callable[[World], Sequence[Verb]]
+
+
+def named(id: str, **fields: Any) -> Any:
+    """Return a run to be started, the same each time."""
+    return run_row(id, incarnation=f"inc-{id}", **fields)
+
+
+def running(world: World, id: str = "run", **fields: Any) -> Any:
+    """Start a run that w1 owns."""
+    return world.running(id, incarnation=f"inc-{id}", **fields)
+
+
+def register(world: World) -> Sequence[Verb]:
+    return [Register(worker=WorkerRow(id="w1", pid=7), lease_s=LEASE_S)]
+
+
+def beat(world: World) -> Sequence[Verb]:
+    world.worker()
+    world.clock.advance(10)
+    return [Beat(worker="w1", lease_s=LEASE_S)]
+
+
+def leave(world: World) -> Sequence[Verb]:
+    running(world)
+    return [Leave(worker="w1")]
+
+
+def take_over_of_a_process_that_is_gone(world: World) -> Sequence[Verb]:
+    running(world)
+    running(world, "second")
+    world.worker("w2")
+    return [take_over()]
+
+
+def claim(world: World) -> Sequence[Verb]:
+    world.worker()
+    for n in range(5):
+        world.start(f"r{n}", incarnation=f"inc-{n}")
+    return [Claim(worker="w1", workflows=("flow",), limit=3, key="k1")]
+
+
+def write_of_a_run_that_is_known(world: World) -> Sequence[Verb]:
+    """The usual way, one statement: what is written before makes the run known."""
+    run = running(world)
+    world.do(write(run, record(1)))
+    return [write(run, record(2), record(3))]
+
+
+def write_of_two_runs(world: World) -> Sequence[Verb]:
+    one, two = running(world, "one"), running(world, "two")
+    return [write(one, record(1)), write(two, record(1)), write(one, record(2))]
+
+
+def write_that_delivers_a_message(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(message())
+    (row,) = world.store.inbox("w1")
+    return [write(run, record(1, Kind.MESSAGE), consumes=(row.id,))]
+
+
+def write_and_park(world: World) -> Sequence[Verb]:
+    run = running(world)
+    return [write(run, record(1)), park(run, due=world.clock.wall() + 5)]
+
+
+def write_and_release(world: World) -> Sequence[Verb]:
+    run = running(world)
+    return [write(run, record(1)), release(run)]
+
+
+def write_and_stick(world: World) -> Sequence[Verb]:
+    run = running(world)
+    return [write(run, record(1)), stick(run, Reason.UNDECODABLE)]
+
+
+def write_and_finish_of_a_child(world: World) -> Sequence[Verb]:
+    parent = running(world, "parent")
+    child = running(world, "child", parent=parent.pk, parent_key="main/child#1")
+    return [write(child, record(1)), finish(child, last_seq=1)]
+
+
+def starts(world: World) -> Sequence[Verb]:
+    world.worker()
+    return [StartRun(run=named("x")), StartRun(run=named("y"), claim_by="w1"), StartRun(run=named("z"))]
+
+
+def start_of_a_child_before_its_parent_parks(world: World) -> Sequence[Verb]:
+    parent = running(world, "parent")
+    child = named("child", parent=parent.pk, parent_key="main/child#1")
+    return [StartRun(run=child, parent_worker="w1", parent_claim=parent.claim), park(parent)]
+
+
+def send(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(park(run))
+    return [message()]
+
+
+def cancel(world: World) -> Sequence[Verb]:
+    running(world)
+    world.start("queued", incarnation="inc-queued")
+    return [Cancel(id="run"), Cancel(id="queued")]
+
+
+def resolve(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(write(run, record(1, Kind.INTENT, key="main/charge#1", attempt=1)))
+    world.do(stick(run, Reason.IN_DOUBT))
+    return [Resolve(id="run", key="main/charge#1", attempt=1, decision="happened", value=b"1", by="ann")]
+
+
+def resume(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(write(run, record(1), record(2, ok=False)))
+    world.do(finish(run, Status.FAILED, last_seq=2))
+    return [Resume(id="run", status=Status.FAILED, last_seq=2, drop=(2,))]
+
+
+def fork(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(write(run, record(1), record(2)))
+    return [ForkRun(source=run.pk, keep=(1,), run=named("copy", forks=(Fork(1, run.incarnation),)))]
+
+
+def prune(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(finish(run))
+    world.clock.advance(100)
+    return [Prune(before=world.clock.wall())]
+
+
+SCENES: tuple[Scene, ...] = (
+    register, beat, leave, take_over_of_a_process_that_is_gone, claim, write_of_a_run_that_is_known, write_of_two_runs,
+    write_that_delivers_a_message, write_and_park, write_and_release, write_and_stick, write_and_finish_of_a_child,
+    starts, start_of_a_child_before_its_parent_parks, send, cancel, resolve, resume, fork, prune,
+)  # fmt: skip
+
+
+def told(value: Any, world: World) -> Any:
+    """Return answers, or rows, with runs by their ids: the keys of rows may have gaps after a rollback."""
+    ids = {run.pk: run.id for run in world.store.runs(RunFilter(), limit=1_000)}
+
+    def plain(value: Any, name: str = "") -> Any:
+        match value:
+            case msgspec.Struct():
+                fields = {f: plain(getattr(value, f), f) for f in value.__struct_fields__}
+                return type(value).__name__, fields
+            case tuple() | list():
+                return [plain(item, name) for item in value]
+            case int() if name in ("pk", "run", "parent", "runs", "stuck", "woke"):
+                return ids.get(value, "a run that is not there")
+            case int() if name == "id":
+                return "a number"
+            case _:
+                return value
+
+    return plain(value)
+
+
+def content(world: World) -> Any:
+    """Return all that reads tell of a store, to compare with another's."""
+    store = world.store
+    runs = [store.load(run.pk) for run in store.runs(RunFilter(), limit=1_000)]
+    return [told(value, world) for value in (runs, store.workers(), store.orphans())], store.info().counts

@@ -1,0 +1,174 @@
+"""The wire is cut under every verb, at every request: what is answered is the truth, and done exactly once."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+
+from outlast.core.errors import StoreUnavailable
+from outlast.runtime.clock import SystemClock
+from outlast.stores.memory import MemoryStore
+from outlast.stores.postgres import PostgresStore
+from outlast.stores.protocol import RunFilter, Store
+from outlast.stores.verbs import Answer, Prune, Verb
+from tests.conformance.world import SetClock, World
+from tests.support.postgres import drop, empty_store_url, open_with_given_times, server_url, with_schema
+from tests.support.scenes_of_verbs import (
+    SCENES,
+    Scene,
+    content,
+    starts,
+    told,
+    write_and_park,
+    write_of_a_run_that_is_known,
+    write_that_delivers_a_message,
+)
+from tests.support.wire import SILENT, Cut, Wire
+
+IMPATIENT = {"answer_timeout": 0.1, "idle_timeout": 0.03, "statement_timeout": 0.1, "migration_timeout": 0.3}
+
+
+class Patient(World):
+    """Sends what is unavailable again, as the writer does."""
+
+    def do(self, verb: Verb) -> Answer:
+        (answer,) = self.transact([verb])
+        return answer
+
+    def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
+        while True:
+            with suppress(StoreUnavailable):
+                return self.store.transact(verbs)
+
+
+class Play:
+    """A scene at a store behind the wire, and at the reference, which nothing disturbs."""
+
+    def __init__(self, wire: Wire, scene: Scene, flight: int, **options: float) -> None:
+        self.flight = flight
+        self.world = self._behind(wire, options)
+        self.verbs = scene(self.world)
+        self.before = content(self.world)
+        clock = SetClock()
+        self.reference = World(MemoryStore(clock), clock)
+        self.expected = told(self.reference.store.transact(scene(self.reference)), self.reference)
+        self.after = content(self.reference)
+
+    def _behind(self, wire: Wire, options: dict[str, float]) -> Patient:
+        clock = SetClock()
+        return Patient(open_with_given_times(wire.url(empty_store_url(), **options), clock), clock)
+
+
+def at_each_request(scene: Scene, cut: Cut, *, refuse: bool = False) -> Iterator[tuple[Wire, Play]]:
+    """Play the scene for each request of its batch, the wire about to be cut there, until there is none left."""
+    options = IMPATIENT if cut in SILENT else {"idle_timeout": 0.03}
+    for flight in range(1, 50):
+        with Wire.to(empty_store_url()) as wire:
+            play = Play(wire, scene, flight, **options)
+            wire.cut_at(cut, flight, refuse=refuse)
+            try:
+                yield wire, play
+            finally:
+                wire.heal()
+                play.world.store.close()
+            if not wire.struck.is_set():
+                assert flight > 1
+                return
+    raise AssertionError("there is no end to it")
+
+
+def check(play: Play, answers: list[Answer]) -> None:
+    """Assert that a batch was done once, and that its answers say so, now and when it is sent again."""
+    if Prune not in map(type, play.verbs):  # which tells what it has deleted this time
+        assert told(answers, play.world) == play.expected
+        assert play.world.transact(play.verbs) == answers
+    assert content(play.world) == play.after
+
+
+@pytest.mark.parametrize("cut", [Cut.ANSWER_HALVED, Cut.ANSWER_SWALLOWED])
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_a_batch_that_is_cut_at_any_request_is_done_once_and_answered_truly(scene: Scene, cut: Cut) -> None:
+    for wire, play in at_each_request(scene, cut):
+        answers = play.world.transact(play.verbs)
+        wire.heal()
+        check(play, answers)
+
+
+@pytest.mark.parametrize("cut", [Cut.REQUEST_LOST, Cut.ANSWER_LOST])
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_a_batch_that_cannot_be_asked_again_fails_clearly_with_all_or_nothing_done(scene: Scene, cut: Cut) -> None:
+    for wire, play in at_each_request(scene, cut, refuse=True):
+        try:
+            answers = play.world.store.transact(play.verbs)
+        except StoreUnavailable:
+            assert wire.struck.is_set()
+            wire.heal()
+            assert content(play.world) in (play.before, play.after)
+            answers = play.world.transact(play.verbs)
+        wire.heal()
+        check(play, answers)
+
+
+@pytest.mark.parametrize("scene", [starts, write_and_park, write_of_a_run_that_is_known])
+def test_a_request_that_is_swallowed_holds_nobody_up(scene: Scene) -> None:
+    for wire, play in at_each_request(scene, Cut.REQUEST_SWALLOWED):
+        answers = play.world.transact(play.verbs)
+        wire.heal()
+        check(play, answers)
+
+
+READS: dict[str, Callable[[Store], object]] = {
+    "load": lambda store: store.load(1),
+    "records": lambda store: store.records(1),
+    "run": lambda store: store.run("run"),
+    "runs": lambda store: store.runs(RunFilter()),
+    "owned": lambda store: store.owned("w1"),
+    "inbox": lambda store: store.inbox("w1"),
+    "next_due": lambda store: store.next_due(["flow"]),
+    "ended": lambda store: store.ended([1]),
+    "workers": lambda store: store.workers(),
+    "orphans": lambda store: store.orphans(),
+    "info": lambda store: store.info().counts,
+    "check": lambda store: store.check(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_that_is_cut_at_any_request_tells_the_truth(read: str) -> None:
+    for cut in (Cut.REQUEST_LOST, Cut.ANSWER_HALVED, Cut.ANSWER_SWALLOWED):
+        for wire, play in at_each_request(write_that_delivers_a_message, cut):
+            wire.heal()
+            truth = READS[read](play.world.store)
+            wire.cut_at(cut, play.flight)
+            while True:
+                with suppress(StoreUnavailable):
+                    assert READS[read](play.world.store) == truth
+                    break
+
+
+@pytest.mark.parametrize("cut", [Cut.REQUEST_LOST, Cut.ANSWER_LOST, Cut.ANSWER_SWALLOWED])
+def test_a_store_whose_making_is_cut_at_any_request_is_made_by_the_next(cut: Cut) -> None:
+    for flight in range(1, 50):
+        schema = f"test_{secrets.token_hex(6)}"
+        with Wire.to(server_url()) as wire:
+            wire.cut_at(cut, flight, new=True)
+            url = wire.url(with_schema(schema), connect_timeout=2, **IMPATIENT)
+            with suppress(StoreUnavailable):
+                PostgresStore(url, SystemClock()).close()
+            struck = wire.struck.is_set()
+            wire.heal()
+            store = PostgresStore(with_schema(schema), SystemClock())
+            assert store.check() == []
+            store.close()
+        drop(schema)
+        if not struck:
+            return
+
+
+def test_every_verb_has_a_scene() -> None:
+    clock = SetClock()
+    used = {type(verb) for scene in SCENES for verb in scene(World(MemoryStore(clock), clock))}
+    assert set(Verb.__subclasses__()) <= used
