@@ -157,14 +157,12 @@ class Wire:
         if self._refuses or self._over:
             client.close()
             return
+        server = socket.socket(socket.AF_UNIX if isinstance(self.target, str) else socket.AF_INET)
         try:
-            if isinstance(self.target, str):
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self.target)
-            else:
-                server = socket.create_connection(self.target, timeout=5.0)
+            server.connect(self.target)
         except OSError:
             client.close()
+            server.close()
             return
         pair = _Pair(client, server)
         pair.counted = self._cut is not None and self._counts_new

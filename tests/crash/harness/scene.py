@@ -124,6 +124,8 @@ class Process:
 class Scene:
     """A folder with a store and a ledger, and the processes at work there."""
 
+    blur_s = 0.0  # by how much the times of the ledger and of the journals may differ
+
     def __init__(self, zygote: Zygote, folder: Path, **defaults: Any) -> None:
         self.zygote = zygote
         self.folder = folder

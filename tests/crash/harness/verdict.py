@@ -79,7 +79,7 @@ def wrongs(scene: Scene, *, may_repeat: frozenset[Line] = frozenset()) -> list[s
             wrong += _result(row, *scene.accepted[row.id])
         wrong += _journal(row.id, journals[row.id])
     lines = [line for line in scene.ledger if line not in may_repeat and line.effect != REFUSED]
-    return wrong + _effects(lines, journals)
+    return wrong + _effects(lines, journals, scene.blur_s)
 
 
 # -- one run -------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def _journal(run: str, records: list[Record]) -> list[str]:
 # -- the ledger ------------------------------------------------------------------------
 
 
-def _effects(lines: list[Line], journals: dict[str, list[Record]]) -> list[str]:
+def _effects(lines: list[Line], journals: dict[str, list[Record]], blur_s: float) -> list[str]:
     wrong: list[str] = []
     by_step: dict[tuple[str, str], list[Line]] = defaultdict(list)
     by_key: dict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -150,7 +150,7 @@ def _effects(lines: list[Line], journals: dict[str, list[Record]]) -> list[str]:
         where = f"{step} of {run}"
         for r in journals.get(run, []):
             if r.key == step and r.kind is Kind.ATTEMPT:
-                again = [line for line in done if line.attempt == r.attempt and line.at > r.ended]
+                again = [line for line in done if line.attempt == r.attempt and line.at > r.ended + blur_s]
                 wrong += [f"{where} was executed again as attempt {r.attempt}, which had failed" for _ in again]
         outcome = next((r for r in journals.get(run, []) if r.key == step and r.kind in OUTCOMES), None)
         if len({line.key for line in done}) > 1:
@@ -160,7 +160,8 @@ def _effects(lines: list[Line], journals: dict[str, list[Record]]) -> list[str]:
         if outcome is None:
             wrong.append(f"{where} was done, and the journal says nothing of it")
             continue
-        wrong += [f"{where} was executed again after it had finished" for line in done if line.at > outcome.ended]
+        ended = outcome.ended + blur_s
+        wrong += [f"{where} was executed again after it had finished" for line in done if line.at > ended]
         arg = msgspec.json.decode(outcome.args or b"[]")[0]
         wrong += [f"{where} was done with {line.arg!r}, the journal says {arg!r}" for line in done if line.arg != arg]
     return wrong

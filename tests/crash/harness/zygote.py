@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+import outlast.stores.postgres  # noqa: F401 - which the processes of a fleet would all import
 from tests.crash.harness import worker
 
 PR_SET_PDEATHSIG = 1
