@@ -60,6 +60,11 @@ def run(program: str, *arguments: str) -> None:
     subprocess.run([_programs() / program, *arguments], user=_user(), check=True, capture_output=True, cwd="/")
 
 
+def run_as_server(*command: str) -> None:
+    """Run a command as the user that servers run as."""
+    subprocess.run(command, user=_user(), check=True, cwd="/")
+
+
 class Server:
     """A server in a new folder, not started yet."""
 

@@ -60,6 +60,8 @@ def meaning(error: psycopg.Error, address: Address) -> StoreError:
             return StoreError(f"{where}: the user may not do this: {words}")
         case errors.UndefinedTable() | errors.InvalidSchemaName():
             return NotAStore(f"{where}: its tables were dropped while it was in use ({words})")
+        case errors.IdleInTransactionSessionTimeout():
+            return StoreUnavailable(f"{where}: this process fell silent in the midst of a transaction (idle_timeout)")
         case errors.DataCorrupted() | errors.IndexCorrupted():
             return StoreError(f"{where} is damaged ({words}): run `outlast doctor` and restore a copy")
         case psycopg.OperationalError() | psycopg.InterfaceError():
