@@ -11,8 +11,10 @@ from outlast.stores.memory import MemoryStore
 from outlast.stores.protocol import Clock, Store
 from outlast.stores.sqlite import SqliteStore
 from tests.conformance.world import SetClock, World, memory_folder
+from tests.support.pooler import WHY_NOT, pooled
 from tests.support.postgres import empty_store_url, open_with_given_times
 
+UNLESS_POOLED = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 StoreFactory = Callable[[Clock], Store]
 
 
@@ -23,7 +25,7 @@ def fast_folder() -> Iterator[str]:
         yield folder
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", pytest.param("pgbouncer", marks=UNLESS_POOLED)])
 def store_factory(request: pytest.FixtureRequest, fast_folder: str) -> Iterator[StoreFactory]:
     """Return a function that opens a store; each call gives one more face of the same rows."""
     opened: list[Store] = []
@@ -37,13 +39,16 @@ def store_factory(request: pytest.FixtureRequest, fast_folder: str) -> Iterator[
         opened.append(SqliteStore(f"{fast_folder}/test.db", clock))
         return opened[-1]
 
-    postgres_url = empty_store_url() if request.param == "postgres" else ""
+    postgres_url = empty_store_url() if request.param in ("postgres", "pgbouncer") else ""
+    if request.param == "pgbouncer":
+        postgres_url = pooled(postgres_url)
 
     def open_postgres(clock: Clock) -> Store:
         opened.append(open_with_given_times(postgres_url, clock))
         return opened[-1]
 
-    yield {"memory": open_memory, "sqlite": open_sqlite, "postgres": open_postgres}[request.param]
+    ways = {"memory": open_memory, "sqlite": open_sqlite, "postgres": open_postgres, "pgbouncer": open_postgres}
+    yield ways[request.param]
     if opened:
         assert opened[0].check() == []
     for store in opened:

@@ -45,7 +45,7 @@ def _programs() -> Path:
 
 
 @cache
-def _user() -> str | None:
+def server_user() -> str | None:
     """Return who the server is run by, as root may not; None for whoever runs the tests."""
     if os.geteuid() != 0:
         return None
@@ -57,12 +57,12 @@ def _user() -> str | None:
 
 def run(program: str, *arguments: str) -> None:
     """Run one of PostgreSQL's programs. Raises CalledProcessError."""
-    subprocess.run([_programs() / program, *arguments], user=_user(), check=True, capture_output=True, cwd="/")
+    subprocess.run([_programs() / program, *arguments], user=server_user(), check=True, capture_output=True, cwd="/")
 
 
 def run_as_server(*command: str) -> None:
     """Run a command as the user that servers run as."""
-    subprocess.run(command, user=_user(), check=True, cwd="/")
+    subprocess.run(command, user=server_user(), check=True, cwd="/")
 
 
 class Server:
@@ -72,8 +72,13 @@ class Server:
         self.folder = Path(tempfile.mkdtemp(prefix="outlast-pg-", dir=folder or memory_folder()))
         self.settings = QUICK | settings
         self._process: subprocess.Popen[bytes] | None = None
-        if user := _user():
+        if user := server_user():
             shutil.chown(self.folder, user)
+
+    @property
+    def data(self) -> str:
+        """The folder of its data; its socket and its log lie beside."""
+        return f"{self.folder}/data"
 
     @property
     def url(self) -> str:
@@ -82,32 +87,23 @@ class Server:
 
     def make(self) -> Server:
         """Make its data from nothing."""
-        run(
-            "initdb",
-            "--no-sync",
-            "--auth=trust",
-            "--encoding=utf8",
-            "--locale=C",
-            "-U",
-            "postgres",
-            "-D",
-            f"{self.folder}",
-        )
+        settings = ("--auth=trust", "--encoding=utf8", "--locale=C", "-U", "postgres")
+        run("initdb", "--no-sync", *settings, "-D", self.data)
         return self
 
     def copy(self, primary: Server) -> Server:
         """Make its data a copy of a running primary's, to follow it as a standby of this folder's name."""
         name = f"application_name={self.folder.name}"
         source = f"host={primary.folder} user=postgres {name}"
-        run("pg_basebackup", "--no-sync", "-R", "-X", "stream", "-c", "fast", "-D", f"{self.folder}", "-d", source)
+        run("pg_basebackup", "--no-sync", "-R", "-X", "stream", "-c", "fast", "-D", self.data, "-d", source)
         return self
 
     def start(self, *, wait: bool = True) -> Server:
         """Start it, and by default wait until it serves."""
         settings = [word for name, value in self.settings.items() for word in ("-c", f"{name}={value}")]
-        command = [_programs() / "postgres", "-D", self.folder, "-k", self.folder, "-c", "listen_addresses=", *settings]
+        command = [_programs() / "postgres", "-D", self.data, "-k", self.folder, "-c", "listen_addresses=", *settings]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, user=_user(), stdout=log, stderr=log, cwd="/", umask=0o077)
+            self._process = subprocess.Popen(command, user=server_user(), stdout=log, stderr=log, cwd="/", umask=0o077)
         if wait:
             self.wait()
         return self
@@ -116,7 +112,8 @@ class Server:
         """Wait until it serves."""
         end = time.monotonic() + PATIENCE_S
         while not self._serves():
-            assert time.monotonic() < end, f"the server does not come up: {(self.folder / 'log').read_text()[-2000:]}"
+            if self._process is None or self._process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"the server does not come up: {(self.folder / 'log').read_text()[-2000:]}")
             time.sleep(0.02)
 
     def _serves(self) -> bool:
@@ -134,7 +131,7 @@ class Server:
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT is a fast shutdown, SIGQUIT an immediate one, SIGKILL is none at all."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is not None and process.poll() is None:
             children = psutil.Process(process.pid).children(recursive=True)
             process.send_signal(how)
             process.wait()

@@ -49,12 +49,18 @@ class _Pair:
 
 
 class Wire:
-    """The proxy. `port` is where clients connect to; `target` is (host, port), or the path of a socket."""
+    """The proxy. `port` is where clients connect to; `target` is (host, port), or the path of a socket.
 
-    def __init__(self, target: tuple[str, int] | str) -> None:
+    One that is narrow takes little at a time.
+    """
+
+    def __init__(self, target: tuple[str, int] | str, *, narrow: bool = False) -> None:
         self.target = target
         self.struck = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._most = 2_048 if narrow else 1 << 16
+        if narrow:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._most)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
@@ -73,11 +79,11 @@ class Wire:
         self._thread.start()
 
     @classmethod
-    def to(cls, url: str) -> Wire:
+    def to(cls, url: str, *, narrow: bool = False) -> Wire:
         """Return a wire to the server of a URL."""
         given = parse(url).libpq
         host, port = str(given.get("host") or "localhost"), int(given.get("port") or 5432)
-        return cls(f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port))
+        return cls(f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port), narrow=narrow)
 
     def url(self, url: str, **options: object) -> str:
         """Return a URL of the server by way of this wire, with more options."""
@@ -177,7 +183,7 @@ class Wire:
 
     def _carry(self, side: socket.socket, pair: _Pair) -> None:
         try:
-            data = side.recv(1 << 16)
+            data = side.recv(self._most)
         except OSError:
             data = b""
         if side in pair.swallows:

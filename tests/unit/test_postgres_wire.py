@@ -13,13 +13,14 @@ from outlast.runtime.clock import SystemClock
 from outlast.stores.memory import MemoryStore
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.protocol import RunFilter, Store
-from outlast.stores.verbs import Answer, Prune, Verb
-from tests.conformance.world import SetClock, World
+from outlast.stores.verbs import Answer, Done, Prune, Verb
+from tests.conformance.world import SetClock, World, message, record, write
 from tests.support.postgres import drop, empty_store_url, open_with_given_times, server_url, with_schema
 from tests.support.scenes_of_verbs import (
     SCENES,
     Scene,
     content,
+    running,
     starts,
     told,
     write_and_park,
@@ -183,3 +184,17 @@ def test_every_verb_has_a_scene() -> None:
     clock = SetClock()
     used = {type(verb) for scene in SCENES for verb in scene(World(MemoryStore(clock), clock))}
     assert set(Verb.__subclasses__()) <= used
+
+
+def test_much_is_sent_whole_before_its_answer_is_waited_for() -> None:
+    """More than fits into the buffers on the way, in a statement whose rows are wanted, and in one whose are not."""
+    much = b"x" * 5_000_000
+    with Wire.to(empty_store_url(), narrow=True) as wire:
+        clock = SetClock()
+        world = World(open_with_given_times(wire.url(empty_store_url()), clock), clock)
+        run = running(world)
+        world.do(message(value=much))
+        (row,) = world.store.inbox("w1")
+        assert world.do(write(run, record(1, value=much), consumes=(row.id,))) == Done()
+        assert [(r.value or b"") for r in world.store.records(run.pk)] == [much]
+        world.store.close()

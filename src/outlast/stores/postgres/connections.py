@@ -98,6 +98,7 @@ def _pipeline(db: Db) -> Iterator[None]:
     db.pipe = pipeline.__enter__()
     try:
         yield
+        db.send_all()
     except BaseException:
         with suppress(psycopg.Error):
             pipeline.__exit__(None, None, None)

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.waiting import Ready, Wait
 
 from outlast.core.errors import WrongUse
 
 T = TypeVar("T")
 LOOK_S = 0.1  # how often a wait looks at the clock, and at signals
-NOTHING_READY = 0  # what a wait is told of its socket when a moment has passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,7 @@ class Cursor(psycopg.Cursor[tuple[Any, ...]]):
     def _sync(self) -> None:
         pipeline = self.connection.pipe
         if pipeline is not None and self.pgresult is None:
+            self.connection.send_all()
             pipeline.sync()
 
 
@@ -127,13 +128,22 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             settings.setdefault("interval", min(LOOK_S, self.waits / 4))
         return super().wait(self._limited(gen), *args, **settings)
 
+    def send_all(self) -> None:
+        """Send what is still waiting here: when psycopg syncs a pipeline it only waits for the answer to it."""
+        self.wait(self._sending())
+
+    def _sending(self) -> PQGen[None]:
+        while self.pgconn.flush():
+            if (yield Wait.RW) & Ready.R:
+                self.pgconn.consume_input()
+
     def _limited(self, gen: PQGen[T]) -> PQGen[T]:
         try:
             wanted = next(gen)
             since = None
             while True:
                 ready = yield wanted
-                if ready != NOTHING_READY:
+                if ready != Ready.NONE:
                     since = None
                 elif since is None:
                     since = self.boot()
