@@ -52,7 +52,7 @@ def test_every_limit_can_be_said_in_the_url() -> None:
     url = "postgresql://db/a?statement_timeout=60&lock_timeout=0&idle_timeout=1.5&answer_timeout=2&open_timeout=90"
     limits = parse(url).limits
     assert (limits.statement_timeout, limits.lock_timeout, limits.idle_timeout) == (60.0, 0.0, 1.5)
-    assert (limits.writer_waits, limits.reader_waits, limits.open_timeout) == (2.0, 62.0, 90.0)
+    assert (limits.usual_wait, limits.long_wait, limits.open_timeout) == (2.0, 62.0, 90.0)
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan", ""])

@@ -49,9 +49,9 @@ DURABLE = (
 
 
 @cache
-def settings_of(limits: Limits, *, writes: bool) -> str:
+def settings_of(limits: Limits, *, long: bool = False) -> str:
     """Return the expressions that say a transaction's settings; they take the search path."""
-    return f"set_config('search_path', %s, true), {limits.of_transaction(writes=writes)}, {DURABLE}"
+    return f"set_config('search_path', %s, true), {limits.of_transaction(long=long)}, {DURABLE}"
 
 
 # A session is its process and when that began, since numbers of processes are used again. What the session of another
@@ -116,7 +116,6 @@ class Connections:
         self.address = address
         self.times = times
         self.pooled = False
-        self._settings = settings_of(address.limits, writes=False)
         self._closed = False
         self._dbs: set[Db] = set()  # all that are open
         self._begin_anew()
@@ -133,11 +132,8 @@ class Connections:
 
     # -- opening -------------------------------------------------------------------
 
-    def connect(self, *, waits: float | None = None) -> Link:
-        """Open a connection, and hear what time it is there. It takes a silence of `waits` seconds, else a writer's.
-
-        Raises StoreUnavailable.
-        """
+    def connect(self) -> Link:
+        """Open a connection, and hear what time it is there. Raises StoreUnavailable."""
         try:
             db = Connection.connect(
                 **self.address.libpq,  # type: ignore[arg-type]
@@ -147,7 +143,7 @@ class Connections:
                 prepare_threshold=None,
             )
             db.boot = self.times.boot
-            db.waits = self.address.limits.writer_waits
+            db.waits = self.address.limits.usual_wait
         except psycopg.Error as error:
             raise faults.why_no_connection(error, self.address) from error
         try:
@@ -161,8 +157,6 @@ class Connections:
             db.close()
             raise faults.why_no_connection(error, self.address) from error
         self._dbs.add(db)
-        if waits is not None:
-            db.waits = waits
         if pid != db.info.backend_pid:
             self.pooled = True
         if self.pooled:
@@ -204,17 +198,22 @@ class Connections:
                     broken = dead
             raise AssertionError("the last try has raised")
 
-    def read(self, action: Callable[[Db], T]) -> T:
-        """Run `action`, which only reads, inside one snapshot; again when its connection was found broken."""
+    def read(self, action: Callable[[Db], T], *, long: bool = False) -> T:
+        """Run `action`, which only reads, inside one snapshot; again when its connection was found broken.
+
+        `long`: it may read much, and nobody's lease hangs on it.
+        """
         self._check()
+        limits = self.address.limits
         broken = False
         while True:
             with self._lock:
                 link = self._idle.pop() if self._idle else None
-            link = link or self.connect(waits=self.address.limits.reader_waits)
+            link = link or self.connect()
+            link.db.waits = limits.long_wait if long else limits.usual_wait
             try:
                 with transaction(link.db, BEGIN_READ, pipelined=True):
-                    link.db.execute(f"SELECT {self._settings}", (self.address.search_path,))
+                    link.db.execute(f"SELECT {settings_of(limits, long=long)}", (self.address.search_path,))
                     result = action(link.db)
             except psycopg.Error as error:
                 if faults.is_dead(error, link.db):

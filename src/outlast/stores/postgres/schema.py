@@ -216,8 +216,8 @@ def _migrate(db: Connection, address: Address) -> None:
     try:
         # The limit for silence frees the lock of one that was frozen in the midst of it. Tables are waited for as
         # always: behind whoever waits for a table to alter, all others wait.
-        db.execute(f"SELECT {replace(limits, lock_timeout=0.0).of_transaction(writes=True)}".encode())
-        db.waits = limits.writer_waits
+        db.execute(f"SELECT {replace(limits, lock_timeout=0.0).of_transaction()}".encode())
+        db.waits = limits.usual_wait
         db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LOCK, address.schema))
         db.execute(f"SELECT {limits.for_locks}".encode())
         version = version_of(db, address)  # again, now that nobody else can change it

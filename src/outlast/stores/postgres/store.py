@@ -109,8 +109,8 @@ class PostgresStore:
         self._fences.committed()
         return answers
 
-    def _read(self, action: Callable[[Db], T]) -> T:
-        return self._connections.read(action)
+    def _read(self, action: Callable[[Db], T], *, long: bool = False) -> T:
+        return self._connections.read(action, long=long)
 
     # -- one run -----------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class PostgresStore:
 
     def runs(self, filter: RunFilter, *, limit: int = 100, before: int | None = None) -> list[RunRow]:
         """Return runs, newest first, below the pk `before`."""
-        return self._read(lambda db: reads.runs(db, filter, limit, before))
+        return self._read(lambda db: reads.runs(db, filter, limit, before), long=True)
 
     def owned(self, worker: str) -> list[tuple[int, int]]:
         """Return (pk, claim) of every run that the worker owns."""
@@ -185,7 +185,7 @@ class PostgresStore:
 
     def info(self) -> StoreInfo:
         """Return version, size and counts."""
-        return self._read(self._info)
+        return self._read(self._info, long=True)
 
     def _info(self, db: Db) -> StoreInfo:
         return StoreInfo(
@@ -200,7 +200,7 @@ class PostgresStore:
 
     def check(self) -> list[str]:
         """Return what is wrong between the rows; [] is good."""
-        return self._read(reads.check)
+        return self._read(reads.check, long=True)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
