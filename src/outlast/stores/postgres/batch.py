@@ -132,7 +132,7 @@ class Batch:
         for verb in verbs:
             wants.add(verb)
         asked = self._times.boot()
-        settings = settings_of(self._address.limits)
+        settings = settings_of(self._address.limits, writes=True)
         time = self.db.execute(
             f"SELECT {self._times.wall_sql()}, {self._times.lease_sql()}, {settings}",
             (self._address.search_path,),

@@ -49,9 +49,9 @@ DURABLE = (
 
 
 @cache
-def settings_of(limits: Limits, *, long: bool = False) -> str:
+def settings_of(limits: Limits, *, writes: bool) -> str:
     """Return the expressions that say a transaction's settings; they take the search path."""
-    return f"set_config('search_path', %s, true), {limits.of_transaction(long=long)}, {DURABLE}"
+    return f"set_config('search_path', %s, true), {limits.of_transaction(writes=writes)}, {DURABLE}"
 
 
 # A session is its process and when that began, since numbers of processes are used again. What the session of another
@@ -213,7 +213,7 @@ class Connections:
             link.db.waits = limits.long_wait if long else limits.usual_wait
             try:
                 with transaction(link.db, BEGIN_READ, pipelined=True):
-                    link.db.execute(f"SELECT {settings_of(limits, long=long)}", (self.address.search_path,))
+                    link.db.execute(f"SELECT {settings_of(limits, writes=False)}", (self.address.search_path,))
                     result = action(link.db)
             except psycopg.Error as error:
                 if faults.is_dead(error, link.db):

@@ -27,10 +27,10 @@ LOOK_S = 0.1  # how often a wait looks at the clock, and at signals
 class Limits:
     """Seconds, by the names that the URL has for them.
 
-    - `statement_timeout`: for one statement of a listing or a check; all others get no longer than `answer_timeout`.
+    - `statement_timeout`: for one statement of a read; those that write get no longer than `answer_timeout`.
     - `lock_timeout`: for a row that another transaction holds.
     - `idle_timeout`: until the server ends a transaction whose process says nothing, and frees its locks.
-    - `answer_timeout`: for a sign of life from the server; a listing waits that much longer than its statement may take.
+    - `answer_timeout`: for a sign of life from the server; in a listing it comes on top of `statement_timeout`.
     - `migration_timeout`: in place of the first and the fourth, where a new Outlast alters the tables, or waits for
       another process that does.
     - `open_timeout`: for the database to be there when the store is opened; by default it has to be there at once.
@@ -58,10 +58,10 @@ class Limits:
         """Return the expression that sets the limit for locks in a transaction."""
         return _setting("lock_timeout", self.lock_timeout)
 
-    def of_transaction(self, *, long: bool = False) -> str:
+    def of_transaction(self, *, writes: bool) -> str:
         """Return the expressions that set a transaction's limits."""
         statement = self.statement_timeout
-        if not long and self.answer_timeout:
+        if writes and self.answer_timeout:
             statement = min(statement or inf, self.answer_timeout)
         idle = _setting("idle_in_transaction_session_timeout", self.idle_timeout)
         return f"{_setting('statement_timeout', statement)}, {idle}, {self.for_locks}"

@@ -216,7 +216,7 @@ def _migrate(db: Connection, address: Address) -> None:
     try:
         # The limit for silence frees the lock of one that was frozen in the midst of it. Tables are waited for as
         # always: behind whoever waits for a table to alter, all others wait.
-        db.execute(f"SELECT {replace(limits, lock_timeout=0.0).of_transaction()}".encode())
+        db.execute(f"SELECT {replace(limits, lock_timeout=0.0).of_transaction(writes=True)}".encode())
         db.waits = limits.usual_wait
         db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (LOCK, address.schema))
         db.execute(f"SELECT {limits.for_locks}".encode())
