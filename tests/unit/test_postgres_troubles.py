@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
@@ -34,9 +36,10 @@ def server() -> Iterator[Server]:
         yield made
 
 
-def world_on(server: Server) -> World:
+def world_on(server: Server, *options: str) -> World:
     clock = SetClock()
-    return World(open_with_given_times(f"{server.url}&schema=s{secrets.token_hex(6)}", clock), clock)
+    url = "&".join([server.url, f"schema=s{secrets.token_hex(6)}", *options])
+    return World(open_with_given_times(url, clock), clock)
 
 
 def settle(server: Server, statement: str) -> None:
@@ -72,6 +75,24 @@ def test_a_row_that_somebody_holds_is_waited_for_no_longer_than_the_limit(server
     assert impatient.transact([write(run, record(1))]) == [Done()]
     impatient.close()
     world.store.close()
+
+
+@pytest.mark.parametrize("use", [lambda w: w.do(StartRun(run=run_row("y"))), lambda w: w.store.run("run")])
+def test_a_session_that_hangs_is_given_up_and_another_one_asked(server: Server, use: Callable[[World], Any]) -> None:
+    """Its process was stopped, and its connection stays open."""
+    world = world_on(server, "answer_timeout=0.5&application_name=hangs")
+    world.running()
+    world.get(1)
+    asked = "SELECT pid FROM pg_stat_activity WHERE application_name = 'hangs'"
+    backends = [psutil.Process(pid) for (pid,) in server.execute(asked)]
+    for backend in backends:
+        backend.suspend()
+    try:
+        assert use(world) is not None
+    finally:
+        for backend in backends:
+            backend.resume()
+        world.store.close()
 
 
 # -- a database that is not there -------------------------------------------------------

@@ -38,6 +38,7 @@ USELESS = (
 )
 
 NO_DATABASE = "3D000"
+ENDED_FOR_ITS_AGE = ("25P03", "25P04")  # a transaction that was idle, or open, for too long
 WRONG_PASSWORD = ("28P01", "28000")
 
 
@@ -60,8 +61,8 @@ def meaning(error: psycopg.Error, address: Address) -> StoreError:
             return StoreError(f"{where}: the user may not do this: {words}")
         case errors.UndefinedTable() | errors.InvalidSchemaName():
             return NotAStore(f"{where}: its tables were dropped while it was in use ({words})")
-        case errors.IdleInTransactionSessionTimeout():
-            return StoreUnavailable(f"{where}: this process fell silent in the midst of a transaction (idle_timeout)")
+        case psycopg.Error() if error.sqlstate in ENDED_FOR_ITS_AGE:
+            return StoreUnavailable(f"{where}: a transaction took too long: this process fell silent in it ({words})")
         case errors.DataCorrupted() | errors.IndexCorrupted():
             return StoreError(f"{where} is damaged ({words}): run `outlast doctor` and restore a copy")
         case psycopg.OperationalError() | psycopg.InterfaceError():
