@@ -11,9 +11,10 @@ import asyncio
 import copy
 import warnings
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from outlast.core.asking import check_confirm
+from outlast.core.codec import Codec
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.functions import Definition
@@ -25,7 +26,6 @@ from outlast.core.settings import Changes, Settings
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-S = TypeVar("S", bound="Step[..., Any]")
 Q = ParamSpec("Q")  # what a method takes beside its object
 Owner = TypeVar("Owner")
 
@@ -54,6 +54,21 @@ class Step(Definition[P, R]):
             call.start()
         return call
 
+    def in_attempt(self, place: InStep, codec: Codec) -> Callable[P, Any]:
+        """Return what an attempt calls: the function. A step that commits its outcome by itself, too, does that there.
+
+        `place` is where the attempt runs, `codec` what the journal's values are made by.
+        """
+        return self.fn
+
+    def changed(self, changes: Changes) -> Self:
+        """Return this step with other settings. Raises WrongUse for those that it cannot have."""
+        other = copy.copy(self)
+        other.settings = self.settings.with_(**changes)
+        if changes.get("confirm") is not None:
+            check_confirm(self.name, self.fn, changes["confirm"])
+        return other
+
     def _outside(self, place: InStep | None) -> None:
         """Refuse what must not be a plain call where no journal would see it."""
         if place is None:
@@ -77,7 +92,7 @@ class AsyncStep(Step[P, R]):
 
     def options(self, **changes: Unpack[Changes]) -> AsyncStep[P, R]:
         """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
-        return _with_settings(self, changes)
+        return self.changed(changes)
 
     if TYPE_CHECKING:  # so that a method's arguments are checked, too; Definition does it
 
@@ -115,7 +130,7 @@ class SyncStep(Step[P, R]):
 
     def options(self, **changes: Unpack[Changes]) -> SyncStep[P, R]:
         """Return this step with other settings (`key=`, `retry=`, `timeout=`, ...) for some calls."""
-        return _with_settings(self, changes)
+        return self.changed(changes)
 
     if TYPE_CHECKING:  # so that a method's arguments are checked, too; Definition does it
 
@@ -339,11 +354,3 @@ def _wait_for_nothing(ops: Operations) -> Generator[Any, None, Any]:
     """Wait in a stopped run. To raise at once would send code that catches everything round and round."""
     yield
     ops.check()
-
-
-def _with_settings(definition: S, changes: Changes) -> S:
-    changed = copy.copy(definition)
-    changed.settings = definition.settings.with_(**changes)
-    if changes.get("confirm") is not None:
-        check_confirm(definition.name, definition.fn, changes["confirm"])
-    return changed

@@ -10,7 +10,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future as ThreadFuture
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from outlast.core.effects import InStep
 from outlast.core.errors import StepError, StepTimeout, Suspended
@@ -21,6 +21,7 @@ from outlast.core.records import Effect
 from outlast.core.telling import text_of_error
 
 if TYPE_CHECKING:
+    from outlast.core.definitions import Step
     from outlast.runtime.worker import Worker
 
 Report = Callable[["Attempt", Any, BaseException | None], None]
@@ -62,6 +63,7 @@ class Attempt:
         "_abandoned",
         "_args",
         "_deadline",
+        "_function",
         "_kwargs",
         "_lock",
         "_report",
@@ -89,6 +91,8 @@ class Attempt:
         report: Report,
     ) -> None:
         self.pending = pending
+        step = cast("Step[..., Any]", pending.call.definition)
+        self._function = step.in_attempt(place, worker.codec)
         self._args, self._kwargs = arguments
         self.number = number
         self.place = place
@@ -146,7 +150,7 @@ class Attempt:
     # -- async ---------------------------------------------------------------------
 
     async def _run(self) -> None:
-        function, value = self.pending.call.definition.fn, None
+        function, value = self._function, None
         error: BaseException | None = None
         limit: asyncio.Timeout | None = None
         try:
@@ -191,7 +195,7 @@ class Attempt:
         left = self._check_leave()
         if left is not None:
             loop.call_soon_threadsafe(self._start_timer, loop, left, context=contextvars.Context())
-        return self.pending.call.definition.fn(*self._args, **self._kwargs)
+        return self._function(*self._args, **self._kwargs)
 
     def _tell_loop(self, loop: asyncio.AbstractEventLoop, done: ThreadFuture[Any]) -> None:
         """Called in the thread, or where it was cancelled before it began."""

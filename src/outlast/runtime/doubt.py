@@ -36,6 +36,7 @@ from outlast.runtime.attempts import runs_in_a_thread
 from outlast.runtime.confirming import ask
 from outlast.runtime.liveness import last_sent
 from outlast.runtime.notices import log
+from outlast.runtime.results import stored
 from outlast.stores.rules import keepable
 
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ class Doubt:
         """
         if isinstance(self._returns, type) and self._returns is not NoneType and type(value) in PLAIN:
             value = from_json(value, self._returns)
-        return self.steps.stored(value, self.pending)
+        return stored(value, self.execution.worker.codec, self._returns)
 
     def _happened(self, data: bytes, live: Any, note: str) -> None:
         """Record the outcome of an effect that took place."""

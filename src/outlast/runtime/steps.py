@@ -23,6 +23,7 @@ from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
 from outlast.runtime.notices import of_error
+from outlast.runtime.results import returned
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -226,10 +227,9 @@ class Steps:
         data, live, note = b"null", None, ""
         if error is None:
             try:
-                data, live = self.stored(value, pending)
+                data, live = returned(value, self._worker.codec, pending.call.definition.returns, attempt.place)
             except OutlastError as refused:
-                what = f"step {pending.key} of run {self._run.row.id} returned what cannot be stored"
-                error = type(refused)(f"{what}: {refused}")
+                error = refused
         elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
             self._run.after_turn()
             return
@@ -259,15 +259,6 @@ class Steps:
                 "nothing was sent. Give it a longer timeout"
             )
             self.outcome(pending, attempt.number, attempt.started, b"", None, error, note=DID_NOT_HAPPEN)
-
-    def stored(self, value: Any, pending: Pending) -> tuple[bytes, Any]:
-        """Return a result as it is stored, and as it comes back from the store:
-
-        what replay will see, the body sees now.
-        """
-        codec = self._worker.codec
-        data = codec.encode(value)
-        return data, codec.decode(data, pending.call.definition.returns)
 
     def _goes_on(self, attempt: Attempt, error: BaseException) -> bool:
         """Deal with a failed attempt whose error is not its step's outcome; False when it is."""
