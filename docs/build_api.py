@@ -25,7 +25,7 @@ NOTE = "<!-- Made by docs/build_api.py from docstrings and docs/api/_examples.md
 WIDTH = 100
 
 GROUPS = {
-    "Defining": ("step", "workflow", "Retry", "Happened", "DidNotHappen", "Unknown", "Call"),
+    "Defining": ("step", "transaction", "workflow", "Retry", "Happened", "DidNotHappen", "Unknown", "Call"),
     "Running": ("App", "Run", "RunInfo", "StepInfo", "Notice"),
     "In a workflow": ("call", "start", "scope", "patched", "now", "uuid4", "random"),
     "In a step": ("idempotency_key", "attempt", "fence", "heartbeat", "annotate"),
@@ -46,7 +46,7 @@ SPELLED = {  # names of the source that say nothing to a reader
     r"'": '"',
     r"\b_uuid\.": "uuid.",
     r"\bdt\.": "datetime.",
-    r"\b_(Step|Workflow)Decorator\b": "Callable",
+    r"\b_(Step|Transaction|Workflow)Decorator\b": "Callable",
     r"\bErrors\b": "tuple[type[BaseException], ...]",
     r"\bListener\b": "Callable[[Notice], None]",
 }

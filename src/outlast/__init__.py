@@ -52,6 +52,7 @@ from outlast.runtime.operations import (
     uuid4,
 )
 from outlast.runtime.run import Run, RunInfo, StepInfo
+from outlast.runtime.transactions import transaction
 
 if TYPE_CHECKING:
     from outlast import sync as sync
@@ -114,6 +115,7 @@ __all__ = [
     "scope",
     "start",
     "step",
+    "transaction",
     "uuid4",
     "workflow",
 ]

@@ -82,7 +82,7 @@ def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
     chosen = Settings().with_(**settings)
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
-        _refuse_class(function, "step")
+        refuse_class(function, "step")
         kind = AsyncStep if is_async(function) else SyncStep
         made: Step[..., Any] = kind(function, name, chosen)
         register(made)
@@ -114,7 +114,7 @@ def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
     """
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
-        _refuse_class(function, "workflow")
+        refuse_class(function, "workflow")
         made: Workflow[..., Any] = Workflow(function, name)
         register(made)
         return made
@@ -122,7 +122,7 @@ def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
     return decorate if fn is None else decorate(fn)
 
 
-def _refuse_class(thing: object, noun: str) -> None:
+def refuse_class(thing: object, noun: str) -> None:
     if isinstance(thing, type):
         raise WrongUse(
             f"@outlast.{noun} decorates a function, and {thing.__name__} is a class; put it above a function "

@@ -39,17 +39,21 @@ def open_store(url: str, clock: Clock, *, read_only: bool = False) -> Store:
     if colon and not separator and before.lower() in SCHEMES:
         said = f"{before}:..." if "@" in url else url  # there may be a password in it
         raise WrongUse(f"{said} is no path, and as a URL it lacks slashes after {before}:; it takes {ACCEPTED}")
-    if not separator:
-        return _sqlite(_path(url, url), clock, read_only)
+    if not separator or scheme == "sqlite":
+        return _sqlite(path_of(url), clock, read_only)
     match scheme:
-        case "sqlite":
-            return _sqlite(_path(_after_host(rest, url), url), clock, read_only)
         case "memory":
             return _memory(rest, clock)
         case "postgresql" | "postgres":
             return _postgres(url, clock, read_only)
         case _:
             raise WrongUse(f"{shown(url)} is no store that Outlast knows; it takes {ACCEPTED}")
+
+
+def path_of(url: str) -> str:
+    """Return the path of a file that a URL of SQLite, or a plain path, names. Raises WrongUse."""
+    _, separator, rest = url.partition("://")
+    return _path(_after_host(rest, url) if separator else url, url)
 
 
 def _after_host(rest: str, url: str) -> str:

@@ -267,3 +267,12 @@ def inherited(path: str, parent: int) -> StoreUnavailable:
         f"the store {path} was in use by process {parent} when it forked this one, so it cannot be used here; "
         "start the child with the method 'spawn' or 'forkserver'"
     )
+
+
+def is_open_here(path: str) -> bool:
+    """Tell whether a file is open as a store in this process. Opens nothing."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - as for the store's own
+    except OSError:
+        return False
+    return any(not each._closed and each.identity == (found.st_dev, found.st_ino) for each in list(_open))
