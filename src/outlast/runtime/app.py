@@ -10,30 +10,29 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from outlast.codec import Codec, JsonCodec
 from outlast.codec.users_codec import held_to_its_promises
-from outlast.core.definitions import Call, Step
-from outlast.core.errors import EncodingError, RunEnded, RunNotFound, StoreError, WrongUse
+from outlast.core.definitions import Call
+from outlast.core.errors import RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.lost import refuse_app
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
-from outlast.runtime import mending, registry
+from outlast.runtime import mending
 from outlast.runtime.clock import SystemClock
-from outlast.runtime.conflicts import check_same_call
 from outlast.runtime.ends import Ends
 from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.limits import check_kinds, check_limits
 from outlast.runtime.lookout import Lookout
-from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.notices import Listener, Notices
 from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.script import run_to_its_end
+from outlast.runtime.starting import row_of, start_run
 from outlast.runtime.thread_starts import notice_threads
 from outlast.runtime.uncancelled import or_undone, to_its_end
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
 from outlast.stores.open import open_store
 from outlast.stores.protocol import RunFilter, Store
-from outlast.stores.verbs import Answer, Cancel, Conflict, Done, Failed, Refused, Started, StartRun
+from outlast.stores.verbs import Answer, Cancel, Done, Failed, Refused
 
 R = TypeVar("R")
 
@@ -209,61 +208,9 @@ class App:
         if isinstance(call, Call):
             call.take()  # whatever becomes of it here, it was not forgotten
         self._check_loop()
-        row = self._row_of(call, id)
-        worker = self._worker
-        verb = StartRun(run=row, claim_by=worker.claims.claims_for(row) if worker is not None else None)
-        answer = await self.ask(verb, heard=lambda answer: self._start_heard(answer, verb))
-        if isinstance(answer, Conflict):
-            check_same_call(self.codec, call.definition, row, answer.run)
-            tell_if_moved(self.notices, answer.run, call.definition)
-            return Run(self, answer.run, call.definition.returns)
-        if not isinstance(answer, Started):
-            if verb.claim_by is not None:  # the lease was lost just now: leave the run to the queue
-                queued = StartRun(run=row)
-                answer = await self.ask(queued, heard=lambda answer: self._start_heard(answer, queued))
-            if not isinstance(answer, Started):
-                raise StoreError(f"run {row.id} could not be started in {self.url}: {getattr(answer, 'why', answer)}")
-        if not answer.created:
-            tell_if_moved(self.notices, answer.run, call.definition)
-        return Run(self, answer.run, call.definition.returns)
-
-    def _start_heard(self, answer: Answer | StoreError, verb: StartRun) -> None:
-        """Begin a run that was just started, whether or not its starter still waits for the answer."""
-        if self._worker is None:
-            return
-        if verb.claim_by is not None:
-            self._worker.claims.start_answered()
-        if isinstance(answer, Started):
-            if answer.created:
-                self._worker.claims.begin_started(answer.run)
-        elif isinstance(answer, StoreError):  # it may have been started for this worker before the store went away
-            self._worker.claims.reconcile_soon()
-
-    def _row_of(self, call: Call[Any], id: str | None) -> RunRow:
-        registry.check_call(call)
-        digits = os.urandom(24).hex()
-        run_id = check_run_id(id) if id is not None else digits[:16]
-        definition = call.definition
-        if isinstance(definition, Step):
-            registry.check_run_of(definition)
-        try:
-            data = self.codec.encode([list(call.args), call.kwargs])
-        except EncodingError as error:
-            raise type(error)(
-                f"run {run_id} of {definition.name} was not started: an argument cannot be stored: {error}"
-            ) from None
-        registry.register(definition)
-        return RunRow(
-            pk=0,
-            id=run_id,
-            incarnation=digits[16:],
-            workflow=registry.run_name(definition),
-            definition=definition.definition,
-            is_step=call.is_step,
-            input=data,
-            version=self.version,
-            python=self._worker.python if self._worker is not None else "",
-        )
+        python = self._worker.python if self._worker is not None else ""
+        row = row_of(call, id, self.codec, version=self.version, python=python)
+        return Run(self, await start_run(self, row, call.definition), call.definition.returns)
 
     async def get(self, id: str) -> Run[Any]:
         """Return the run of this id. Raises RunNotFound."""

@@ -24,13 +24,16 @@ MOST_SHOWN = 200
 """Characters of a call that a message shows."""
 
 
-def check_same_call(codec: Codec, definition: Definition[..., Any], row: RunRow, taken: RunRow) -> None:
+def check_same_call(codec: Codec, definition: Definition[..., Any] | None, row: RunRow, taken: RunRow) -> None:
     """Return when the run that has the id of `row` is of the same call. Raises RunConflict.
 
-    An argument that was left out is not the same as its default, which new code may change.
+    An argument that was left out is not the same as its default, which new code may change. Where the definition is not
+    known, no arguments in other bytes are the same.
     """
     if taken.workflow != row.workflow:
         raise _conflict(taken, f"workflow {taken.workflow!r}", "")
+    if definition is None:
+        raise _conflict(taken, "other arguments", "")
     wanted, kept = _arguments(codec, definition, row.input), _arguments(codec, definition, taken.input)
     if wanted is None or kept is None:
         raise _conflict(taken, "other arguments", "")
