@@ -26,7 +26,7 @@ WIDTH = 100
 
 GROUPS = {
     "Defining": ("step", "transaction", "workflow", "Retry", "Happened", "DidNotHappen", "Unknown", "Call"),
-    "Running": ("App", "Run", "RunInfo", "StepInfo", "Notice"),
+    "Running": ("App", "outbox", "Run", "RunInfo", "StepInfo", "Notice"),
     "In a workflow": ("call", "start", "scope", "patched", "now", "uuid4", "random"),
     "In a step": ("idempotency_key", "attempt", "fence", "heartbeat", "annotate"),
     "In both": ("current",),

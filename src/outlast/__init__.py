@@ -51,6 +51,7 @@ from outlast.runtime.operations import (
     start,
     uuid4,
 )
+from outlast.runtime.outbox import outbox
 from outlast.runtime.run import Run, RunInfo, StepInfo
 from outlast.runtime.transactions import transaction
 
@@ -110,6 +111,7 @@ __all__ = [
     "heartbeat",
     "idempotency_key",
     "now",
+    "outbox",
     "patched",
     "random",
     "scope",

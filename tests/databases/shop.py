@@ -214,3 +214,29 @@ def ordering(way: Way, source: Any, body: Body = put, **settings: Any) -> tuple[
 def names(steps: Sequence[outlast.StepInfo]) -> list[str]:
     """Return the identities of steps."""
     return [each.id for each in steps]
+
+
+@asynccontextmanager
+async def begun(way: Way, source: Any) -> AsyncIterator[Any]:
+    """Begin a transaction as the user of a driver does; it is committed unless the block raises."""
+    if isinstance(source, str):
+        shop = Shop(source.removeprefix("sqlite:///"))
+        source = _async_connecting(shop) if way.is_async else _connecting(shop)
+    if way.name.endswith("connect") or way.name.endswith("address") or way.name == "url":
+        tx = await source() if way.is_async else source()
+        try:
+            yield tx
+            await _done(tx.commit())
+        finally:
+            await _done(tx.close())
+    elif way.is_async:
+        async with source.connection() if way.name == "async_pool" else source.begin() as tx:
+            yield tx
+    else:
+        with source.connection() if way.name == "pool" else source.begin() as tx:
+            yield tx
+
+
+async def _done(answer: Any) -> None:
+    if answer is not None:
+        await answer

@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
+import outlast
 from outlast import App
-from outlast.sync import App as BlockingApp
-from tests.databases.shop import Shop, close, new_shop
-from tests.databases.worker import CALLS, TOLD
+from tests.databases.scene import Scene, dies, until
+from tests.databases.shop import POSTGRES, begun, close, new_shop, ordering
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
 BEFORE_THE_JOURNAL = "before Write step main/save#1 of order-1"
 
 SCENES = (("sqlite", "address"), ("postgres", "engine"), ("postgres", "async_engine"))
-
-
-class Scene:
-    """Worker processes on one store and one shop."""
-
-    def __init__(self, url: str, shop: Shop, way: str, folder: Path) -> None:
-        self.url, self.shop, self.way, self.folder = url, shop, way, folder
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def worker(self, **fault: Any) -> subprocess.Popen[bytes]:
-        """Start a worker, which starts the run of the order if it is not there."""
-        faults = msgspec.json.encode([fault] if fault else []).decode()
-        arguments = [self.url, self.shop.address, self.way, str(self.folder), faults]
-        process = subprocess.Popen([sys.executable, "-m", "tests.databases.worker", *arguments], cwd=ROOT)
-        self.started.append(process)
-        return process
-
-    def lines(self, file: str) -> list[list[str]]:
-        path = self.folder / file
-        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-
-    def calls(self) -> int:
-        return len(self.lines(CALLS))
-
-    def result(self) -> Any:
-        with BlockingApp(self.url, worker=False) as app:
-            return app.get("order-1").result()
-
-    def journal(self) -> list[str]:
-        with BlockingApp(self.url, worker=False) as app:
-            return [each.id for each in app.get("order-1").steps()]
-
-    def end(self) -> None:
-        for process in self.started:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(params=SCENES, ids="-".join)
@@ -79,17 +37,6 @@ def _scene(url: str, folder: Path, kind: str, way: str) -> Iterator[Scene]:
     yield made
     made.end()
     close(shop)
-
-
-def until(what: str, condition: Callable[[], object]) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < ends, f"this never came: {what}"
-        time.sleep(0.005)
-
-
-def dies(process: subprocess.Popen[bytes]) -> None:
-    assert process.wait(PATIENCE_S) == -signal.SIGKILL
 
 
 def test_a_kill_between_the_commit_and_the_journal_repeats_nothing(scene: Scene) -> None:
@@ -116,7 +63,7 @@ def test_a_kill_before_the_commit_leaves_nothing_behind(scene: Scene, point: str
 
 def test_a_worker_frozen_after_its_commit_is_replaced_by_one_that_finds_it(scene: Scene) -> None:
     frozen = scene.worker(at=BEFORE_THE_JOURNAL, do="stop")
-    until("it is frozen", lambda: any(event == "stopped" for _, event in scene.lines(TOLD)))
+    until("it is frozen", scene.is_frozen)
     assert scene.shop.orders() == ["lamp"]
     scene.worker()
     assert scene.result() == 4
@@ -128,7 +75,7 @@ def test_a_worker_frozen_after_its_commit_is_replaced_by_one_that_finds_it(scene
 async def test_a_frozen_worker_that_wakes_in_its_function_changes_nothing(frozen_scene: Scene) -> None:
     scene = frozen_scene
     frozen = scene.worker(at="in save", do="stop")
-    until("it is frozen", lambda: any(event == "stopped" for _, event in scene.lines(TOLD)))
+    until("it is frozen", scene.is_frozen)
     scene.worker()
     async with App(scene.url, worker=False) as app:
         run = await app.get("order-1")
@@ -139,3 +86,34 @@ async def test_a_frozen_worker_that_wakes_in_its_function_changes_nothing(frozen
         assert [(each.id, each.error) for each in await run.steps()] == [("main/save#1", "")]
     assert scene.shop.orders() == ["lamp"]
     assert len(scene.shop.records()) == 1
+
+
+# -- the outbox ----------------------------------------------------------------------
+
+
+def note_in_outbox(scene: Scene) -> None:
+    """Note the run of the order in a transaction of the shop."""
+
+    async def note() -> None:
+        way = next(way for way in POSTGRES if way.name == scene.way)
+        async with way.opened(scene.shop) as source, App(scene.url, worker=False, outbox=source):
+            _, order = ordering(way, source)
+            async with begun(way, source) as tx:
+                box = outlast.outbox(tx)
+                started = box.start(order("lamp"), id="order-1")
+                if way.is_async:
+                    await started
+
+    asyncio.run(note())
+
+
+@pytest.mark.parametrize("point", ["before StartRun order-1", "after StartRun order-1"])
+def test_a_kill_around_the_start_of_a_noted_run_starts_it_once(scene: Scene, point: str) -> None:
+    note_in_outbox(scene)
+    dies(scene.worker(starts=False, at=point))
+    assert len(scene.shop.ask("SELECT run_id FROM outlast_outbox")) == 1
+    scene.worker(starts=False)
+    until("the row is settled", lambda: scene.shop.ask("SELECT run_id FROM outlast_outbox") == [])
+    assert scene.result() == 4
+    assert scene.calls() == 1
+    assert scene.shop.orders() == ["lamp"]

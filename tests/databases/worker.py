@@ -1,7 +1,8 @@
-"""A worker process for the crash tests of a shop: `STORE SHOP WAY FOLDER FAULTS`, the faults as JSON.
+"""A worker process for the crash tests of a shop: `STORE SHOP WAY FOLDER STARTS FAULTS`, the faults as JSON.
 
 Its step passes the points `in save` (its row is not written yet) and `saved` (it is, and not committed); between the
-COMMIT and the journal is the harness's `before Write step main/save#1 of order-1`. It notes each call in FOLDER/calls.
+COMMIT and the journal is the harness's `before Write step main/save#1 of order-1`. It notes each call in FOLDER/calls,
+and relays the shop's outbox. STARTS, unless it is empty, has it start the run of the order.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def note(folder: Path, file: str, what: str) -> None:
         lines.write(f"{os.getpid()} {what}\n")
 
 
-async def main(store: str, address: str, way_name: str, folder_name: str, faults: str) -> None:
+async def main(store: str, address: str, way_name: str, folder_name: str, starts: str, faults: str) -> None:
     shop, folder = Shop(address), Path(folder_name)
     plan = msgspec.json.decode(faults, type=list[points.Fault])
     points.install(plan, lambda event, **_: note(folder, TOLD, event), recording=False, folder=folder_name)
@@ -47,10 +48,10 @@ async def main(store: str, address: str, way_name: str, folder_name: str, faults
         await put(tx, item)
         points.point("saved")
 
-    async with way.opened(shop) as source, App(store, lease=LEASE_S) as app:
+    async with way.opened(shop) as source, App(store, lease=LEASE_S, outbox=source) as app:
         _, order = ordering(way, source, save_later if way.is_async else save_now)
-        await app.start(order("lamp"), id="order-1")
-        note(folder, TOLD, "started")
+        if starts:
+            await app.start(order("lamp"), id="order-1")
         await asyncio.get_running_loop().create_future()
 
 

@@ -9,7 +9,13 @@ from outlast import App
 from outlast.cli.verbs import command_of
 from tests.docs.pages import DOCS, section_of, table_of
 
-DEFAULTS_IN_WORDS = {"url": None, "codec": None, "on_event": (), "version": None}  # the page says what they stand for
+DEFAULTS_IN_WORDS = {
+    "url": None,
+    "codec": None,
+    "on_event": (),
+    "version": None,
+    "outbox": None,
+}  # the page says what they stand for
 
 
 def _rows() -> list[list[str]]:

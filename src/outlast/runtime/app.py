@@ -23,6 +23,7 @@ from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.limits import check_kinds, check_limits
 from outlast.runtime.lookout import Lookout
 from outlast.runtime.notices import Listener, Notices
+from outlast.runtime.relay import Relay
 from outlast.runtime.run import Run, RunInfo, info_of
 from outlast.runtime.script import run_to_its_end
 from outlast.runtime.starting import row_of, start_run
@@ -30,6 +31,7 @@ from outlast.runtime.thread_starts import notice_threads
 from outlast.runtime.uncancelled import or_undone, to_its_end
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
+from outlast.stores.databases.sources import source_of
 from outlast.stores.open import open_store
 from outlast.stores.protocol import RunFilter, Store
 from outlast.stores.verbs import Answer, Cancel, Done, Failed, Refused
@@ -54,6 +56,8 @@ class App:
     - `max_crashes`: how many workers may die in a row under one run before it is stuck.
     - `grace`: seconds that steps in flight get when the App is left; a second Ctrl-C cuts them short.
     - `version`: your code's version, recorded with each run; by default the environment's `OUTLAST_VERSION`.
+    - `outbox`: your database in which `outlast.outbox` notes runs, given as to `outlast.transaction`. A worker starts
+      them; a client only sees to it that the table is there.
 
     Raises WrongUse for settings that make no sense. Entering it raises WrongUse for a URL that means nothing here,
     NotAStore, ReadOnlyStore or StoreUnavailable.
@@ -74,6 +78,7 @@ class App:
         max_crashes: int = 10,
         grace: float = 10.0,
         version: str | None = None,
+        outbox: Any = None,
     ) -> None:
         self.url = os.fspath(url) if url is not None else os.environ.get("OUTLAST_URL") or "./outlast.db"
         self.codec: Codec = held_to_its_promises(codec) if codec is not None else JsonCodec()
@@ -91,6 +96,8 @@ class App:
         self._store: Store | None = None
         self._pid = 0
         self._worker: Worker | None = None
+        self._outbox = source_of(outbox) if outbox is not None else None
+        self._relay: Relay | None = None
         self.lookout: Lookout | None = None if worker else Lookout(self)
 
     # -- opening and closing -------------------------------------------------------------
@@ -110,24 +117,33 @@ class App:
         self.writer.start()
         if self._wants_worker:
             notice_threads()
-            self._worker = Worker(
-                store=self._store,
-                codec=self.codec,
-                writer=self.writer,
-                clock=self.clock,
-                notices=self.notices,
-                readers=self._readers,
-                lock_folder=self._store.lock_folder(),
-                version=self.version,
-                on_end=self.ends.tell,
-                **self._limits,  # type: ignore[arg-type]
-            )
-            try:
+            self._worker = self._make_worker(self._store)
+        try:
+            if self._outbox is not None:
+                self._relay = Relay(self, self._outbox)
+                await self._relay.prepare()
+            if self._worker is not None:
                 await self._worker.start()
-            except BaseException:
-                await self.close()
-                raise
+                if self._relay is not None:
+                    self._relay.start()
+        except BaseException:
+            await self.close()
+            raise
         return self
+
+    def _make_worker(self, store: Store) -> Worker:
+        return Worker(
+            store=store,
+            codec=self.codec,
+            writer=self.writer,
+            clock=self.clock,
+            notices=self.notices,
+            readers=self._readers,
+            lock_folder=store.lock_folder(),
+            version=self.version,
+            on_end=self.ends.tell,
+            **self._limits,  # type: ignore[arg-type]
+        )
 
     def __enter__(self) -> NoReturn:
         raise WrongUse("an App is entered with `async with`; in code without an event loop use outlast.sync.App")
@@ -145,15 +161,22 @@ class App:
 
         Returns when all are handed back, or after `grace` seconds.
         """
+        await self._stop_relay()
         if self._worker is not None and os.getpid() == self._pid:
             await self._worker.drain(self.grace if grace is None else grace)
 
     async def close(self) -> None:
         """Close without waiting for steps in flight; their runs go back to the queue as they are."""
+        await self._stop_relay()
         store, self._store = self._store, None
         if store is None or os.getpid() != self._pid:  # a forked child's are all its parent's, who goes on with them
             return
         await to_its_end(self._close(store))
+
+    async def _stop_relay(self) -> None:
+        relay, self._relay = self._relay, None
+        if relay is not None and os.getpid() == self._pid:
+            await to_its_end(relay.stop())
 
     async def _close(self, store: Store) -> None:
         if self._worker is not None:

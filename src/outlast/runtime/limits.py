@@ -30,13 +30,18 @@ def check_limits(counts: Mapping[str, object], *, lease: float, park_after: floa
         raise WrongUse(f"App(grace={grace}): must be a finite number of seconds, not negative")
 
 
+def check_codec(codec: object, whose: str) -> None:
+    """Raise WrongUse for what is no codec."""
+    if not is_codec(codec):
+        raise WrongUse(
+            f"{whose}(codec={codec!r}): must be an object with the methods of outlast.codec.Codec, such as JsonCodec()"
+        )
+
+
 def check_kinds(*, worker: object, codec: object, version: object) -> None:
     """Raise WrongUse for a setting that is something else than what its name says."""
     if not isinstance(worker, bool):
         raise WrongUse(f"App(worker={worker!r}): must be True or False")
-    if not is_codec(codec):
-        raise WrongUse(
-            f"App(codec={codec!r}): must be an object with the methods of outlast.codec.Codec, such as JsonCodec()"
-        )
+    check_codec(codec, "App")
     if not isinstance(version, str):
         raise WrongUse(f"App(version={version!r}): must be a str, such as '2026-11-29'")

@@ -27,6 +27,8 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `body.unhandled` | asyncio reported an error nobody looked at | run, message, error |
 | `store.unavailable`, `store.back` | writes fail, or work again | error; seconds |
 | `store.failed` | a batch failed in a way that nobody foresaw | error |
+| `outbox.refused` | a run noted in an outbox cannot be started | run, database, why |
+| `outbox.unavailable`, `outbox.back` | an outbox cannot be read, or can again | database; error |
 
 `docs/events.md` says more, and a test compares it with the calls in this folder.
 """
@@ -61,6 +63,9 @@ _LEVELS = {
     "store.unavailable": logging.ERROR,
     "store.failed": logging.ERROR,
     "store.back": logging.WARNING,
+    "outbox.refused": logging.ERROR,
+    "outbox.unavailable": logging.ERROR,
+    "outbox.back": logging.WARNING,
     "worker.started": logging.INFO,
     "worker.stopped": logging.INFO,
     "worker.draining": logging.INFO,

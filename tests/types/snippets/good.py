@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import sqlite3
 import uuid
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, assert_type
+
+import psycopg
 
 import outlast
 from outlast import App, Call, DidNotHappen, Happened, Notice, Retry, Run, RunInfo, StepInfo, Unknown, step, workflow
@@ -168,3 +171,21 @@ class Shop:
     @step
     async def at(time: str) -> str:
         return time
+
+
+@outlast.transaction("sqlite:///shop.db", retry=Retry(attempts=3))
+def save_order(tx: sqlite3.Connection, item: str, pieces: int = 1) -> int:
+    outlast.outbox(tx).start(plan(item), id=item)
+    return pieces
+
+
+@outlast.transaction("postgresql://db/shop", name="save-order")
+async def save_order_later(tx: psycopg.AsyncConnection[tuple[str]], item: str) -> bool:
+    assert_type(await outlast.outbox(tx).start(plan(item)), str)
+    return True
+
+
+@workflow
+async def order(item: str) -> int:
+    assert_type(await save_order_later(item), bool)
+    return await save_order.options(key=item).call(item, pieces=2)

@@ -60,6 +60,11 @@ class SqliteTransaction:
     def __init__(self, given: Any) -> None:
         self.given = given
 
+    @property
+    def autocommits(self) -> bool:
+        by_itself = self.given.isolation_level is None or getattr(self.given, "autocommit", None) is True
+        return by_itself and not self.given.in_transaction
+
     async def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> Rows:
         cursor = self.given.cursor()
         cursor.row_factory = None
@@ -92,6 +97,10 @@ class PsycopgTransaction:
     def __init__(self, given: Any) -> None:
         self.given = given
         self._block: Any = None
+
+    @property
+    def autocommits(self) -> bool:
+        return bool(self.given.autocommit and self.given.info.transaction_status.name == "IDLE")
 
     async def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> Rows:
         from psycopg.rows import tuple_row  # noqa: PLC0415 - only where psycopg is used
@@ -129,6 +138,10 @@ class SqlalchemyTransaction:
     def __init__(self, given: Any) -> None:
         self.given = given
         self._is_session = hasattr(given, "flush")
+
+    @property
+    def autocommits(self) -> bool:
+        return False  # SQLAlchemy begins one with the first statement
 
     @property
     def dialect(self) -> Dialect:

@@ -37,7 +37,6 @@ class Details(msgspec.Struct, kw_only=True):
     workflow: str
     definition: str
     is_step: bool
-    version: str = ""
 
 
 class Posted(msgspec.Struct, kw_only=True):
@@ -56,7 +55,6 @@ async def post(transaction: Transaction, run: RunRow) -> None:
         workflow=run.workflow,
         definition=run.definition,
         is_step=run.is_step,
-        version=run.version,
     )
     said = msgspec.json.encode(details).decode()
     values = {"kind": START, "run_id": run.id, "details": said, "payload": run.input}
@@ -92,7 +90,6 @@ def _posted(n: int, run_id: str, details: str, payload: Any) -> Posted:
         definition=said.definition,
         is_step=said.is_step,
         input=bytes(payload),
-        version=said.version,
     )
     return Posted(n=n, run_id=run_id, run=run)
 

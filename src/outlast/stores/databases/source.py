@@ -31,6 +31,11 @@ class Transaction(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
+    @property
+    def autocommits(self) -> bool:
+        """Whether none is open, and each statement would be committed by itself."""
+        ...
+
     async def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> Sequence[tuple[Any, ...]]:
         """Execute a statement, whose values are written `:name`; return its rows."""
         ...
