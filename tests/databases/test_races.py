@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from outlast.stores.databases.recorded import RecordedStep, committed_once
 from outlast.stores.databases.source import Source
 from outlast.stores.databases.sources import source_of
 from tests.behaviour.stage import Ears, OpenApp
+from tests.databases.scene import PATIENCE_S, ROOT, until
 from tests.databases.shop import Shop, Way, close, execute, new_shop, ordering, put
 
 RACERS = 4
@@ -62,6 +66,25 @@ async def test_of_many_at_once_one_commits_and_all_get_its_result(given: Given) 
     async with way.opened(shop) as source:
         results = await race(source_of(source, is_async=way.is_async), [racer(way, n) for n in range(RACERS)])
     assert len(set(results)) == 1
+    assert shop.orders() == ["lamp"]
+    assert len(shop.records()) == 1
+
+
+def test_of_several_processes_one_commits_and_all_get_its_result(shop: Shop, tmp_path: Path) -> None:
+    racers = []
+    for n in range(3):
+        command = [sys.executable, "-m", "tests.databases.racer", shop.address, "engine", f"racer {n}", str(tmp_path)]
+        racers.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True))
+    try:
+        until("all are ready", lambda: all((tmp_path / f"racer {n}").exists() for n in range(3)))
+        (tmp_path / "go").touch()
+        results = [each.communicate(timeout=PATIENCE_S)[0] for each in racers]
+    finally:
+        for each in racers:
+            each.kill()
+            each.communicate()
+    assert len(set(results)) == 1
+    assert results[0].startswith("racer ")
     assert shop.orders() == ["lamp"]
     assert len(shop.records()) == 1
 

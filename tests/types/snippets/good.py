@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 import psycopg
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.orm import Session, sessionmaker
 
 import outlast
 from outlast import App, Call, DidNotHappen, Happened, Notice, Retry, Run, RunInfo, StepInfo, Unknown, step, workflow
@@ -185,7 +187,18 @@ async def save_order_later(tx: psycopg.AsyncConnection[tuple[str]], item: str) -
     return True
 
 
+@outlast.transaction(sessionmaker())
+def save_in_session(tx: Session, item: str) -> None:
+    assert_type(outlast.outbox(tx).start(plan(item)), str)
+
+
+@outlast.transaction(async_sessionmaker())
+async def save_in_async_session(tx: AsyncSession, item: str) -> None:
+    assert_type(await outlast.outbox(tx).start(plan(item)), str)
+
+
 @workflow
 async def order(item: str) -> int:
+    assert_type(await save_in_async_session(item), None)
     assert_type(await save_order_later(item), bool)
     return await save_order.options(key=item).call(item, pieces=2)
