@@ -45,3 +45,51 @@ async def test_a_commit_whose_answer_is_lost_is_looked_up(
     assert shop.orders() == ["lamp"]
     assert len(shop.records()) == 1
     assert not ears.heard("step.failed")
+
+
+@pytest.mark.parametrize("way", POSTGRES, ids=str)
+async def test_a_connection_that_died_while_it_was_idle_is_replaced(
+    shop: Shop, way: Way, open_app: OpenApp, ears: Ears
+) -> None:
+    wire = Wire(shop.address, "before", times=0)
+    try:
+        async with way.opened(Shop(wire.url)) as source, open_app(on_event=ears) as app:
+            _, order = ordering(way, source)
+            assert await (await app.start(order("lamp"))).result() == 4
+            wire.cut_all()
+            assert await (await app.start(order("chair"))).result() == 5
+    finally:
+        wire.close()
+    assert shop.orders() == ["chair", "lamp"]
+    assert not ears.heard("step.failed")
+
+
+@pytest.mark.parametrize("way", POSTGRES, ids=str)
+async def test_a_connection_that_dies_in_the_function_is_no_empty_success(
+    shop: Shop, way: Way, open_app: OpenApp, ears: Ears
+) -> None:
+    calls: list[str] = []
+
+    def cut_now(tx: Any, item: str) -> None:
+        calls.append(item)
+        put(tx, item)
+        if len(calls) == 1:
+            wire.cut_all()
+
+    async def cut_later(tx: Any, item: str) -> None:
+        calls.append(item)
+        await put(tx, item)
+        if len(calls) == 1:
+            wire.cut_all()
+
+    wire = Wire(shop.address, "before", times=0)
+    try:
+        async with way.opened(Shop(wire.url)) as source, open_app(on_event=ears) as app:
+            _, order = ordering(way, source, cut_later if way.is_async else cut_now)
+            assert await (await app.start(order("lamp"))).result() == 4
+    finally:
+        wire.close()
+    assert len(calls) == 2
+    assert shop.orders() == ["lamp"]
+    assert len(shop.records()) == 1
+    assert not ears.heard("step.failed")

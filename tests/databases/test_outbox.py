@@ -198,3 +198,16 @@ def test_what_cannot_be_started_is_refused(shop: Shop) -> None:
     free.execute("BEGIN")
     outlast.outbox(free)
     free.close()
+
+
+async def test_an_app_whose_outbox_cannot_be_reached_does_not_open(open_app: OpenApp) -> None:
+    with pytest.raises(outlast.StoreUnavailable, match="cannot be reached") as told:
+        async with open_app(outbox="postgresql://ann:secret@127.0.0.1:1/shop"):
+            pass
+    assert str(told.value).startswith("the outbox in postgresql://ann@127.0.0.1:1/shop cannot be reached")
+
+
+async def test_an_outbox_in_the_store_itself_is_refused(open_app: OpenApp, url: str) -> None:
+    with pytest.raises(WrongUse, match="is the file of an open Outlast store"):
+        async with open_app(outbox=url):
+            pass

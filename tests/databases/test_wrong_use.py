@@ -104,6 +104,19 @@ async def test_its_result_is_stored_as_the_codec_of_the_app_has_it(shop: Shop, o
     assert [bytes(result) for (result,) in shop.ask("SELECT result FROM outlast_transactions")] == [b"!11"]
 
 
+async def test_it_is_called_as_any_step_is(shop: Shop, open_app: OpenApp) -> None:
+    save, _ = ordering(ADDRESS, shop.address)
+
+    @outlast.workflow
+    def order_both() -> int:
+        return int(save("lamp") + save.options(key="chair")("chair"))
+
+    async with open_app() as app:
+        assert await (await app.start(order_both(), id="both")).result() == 9
+        assert await (await app.start(save.call("table"), id="alone")).result() == 5
+    assert shop.records() == [("main/save#1", "both"), ("main/save[chair]", "both"), ("main/save#1", "alone")]
+
+
 async def test_in_another_step_it_is_its_function_in_a_transaction(shop: Shop, open_app: OpenApp) -> None:
     save, _ = ordering(ADDRESS, shop.address)
 

@@ -13,8 +13,9 @@ COMMIT = b"COMMIT"
 
 
 class Wire:
-    """Forwards connections to a server. `cut` is "before" (the server never sees it) or "after" (the answer is lost);
-    so many COMMITs as `times` are cut, then all goes through.
+    """Forwards connections to a server. Of the COMMITs it cuts so many as `times`, then all goes through.
+
+    `cut` is "before" (the server never sees it) or "after" (the answer is lost).
     """
 
     def __init__(self, url: str, cut: str, times: int = 1) -> None:
@@ -23,19 +24,27 @@ class Wire:
         self._cut, self.left = cut, times
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = [self._listener]
+        self._open: list[socket.socket] = []
         others = {name: value for name, value in given.items() if name not in ("host", "port", "dbname")}
         options = "&".join(f"{name}={quote(str(value))}" for name, value in others.items())
         port = self._listener.getsockname()[1]
         self.url = f"postgresql://127.0.0.1:{port}/{given.get('dbname')}?sslmode=disable&gssencmode=disable&{options}"
         threading.Thread(target=self._accept, name="wire", daemon=True).start()
 
-    def close(self) -> None:
-        """Cut all."""
+    def cut_all(self) -> None:
+        """Cut every connection that is open; new ones can be made."""
         for each in self._open:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
+        self._open.clear()
+
+    def close(self) -> None:
+        """Cut all, for good."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut_all()
 
     def _connect(self) -> socket.socket:
         host, port = self._server

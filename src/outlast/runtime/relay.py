@@ -8,7 +8,6 @@ holds up no other.
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -59,13 +58,13 @@ class Relay:
     def start(self) -> None:
         """Relay from now on."""
         self._task = self._loop.create_task(self._run(), name="outlast-relay")
-        _relays.add(self)
+        _relays.append(self)
 
     async def stop(self) -> None:
         """Relay no more. What is under way is begun anew by the next relay."""
-        _relays.discard(self)
         task, self._task = self._task, None
         if task is not None:
+            _relays.remove(self)
             task.cancel()
             await asyncio.wait([task])
 
@@ -135,7 +134,7 @@ class Relay:
 
 def expect_rows() -> None:
     """Have all relays of this process look soon. Called in any thread."""
-    for relay in list(_relays):
+    for relay in _relays.copy():
         relay.expect_rows()
 
 
@@ -146,4 +145,4 @@ def _known(run: RunRow) -> Definition[..., object] | None:
         return None
 
 
-_relays: weakref.WeakSet[Relay] = weakref.WeakSet()
+_relays: list[Relay] = []

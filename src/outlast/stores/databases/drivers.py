@@ -118,6 +118,10 @@ class PsycopgTransaction:
     async def flush(self) -> None: ...
 
     async def commit(self) -> None:
+        if self.given.closed:  # psycopg leaves the block of a connection that was lost without a word
+            from psycopg import OperationalError  # noqa: PLC0415 - only where psycopg is used
+
+            raise OperationalError("the connection was lost before the transaction was committed")
         await self._leave(None)
 
     async def rollback(self) -> None:

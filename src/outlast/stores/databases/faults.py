@@ -18,6 +18,7 @@ def is_lost(error: BaseException) -> bool:
     state = _state(error)
     if state:
         return state.startswith(LOST_STATES)
+    # These very classes: one that is derived of them, such as the PoolTimeout of a pool, says what else it is.
     return type(error).__name__ in ("OperationalError", "InterfaceError") and not _sqlite_name(error)
 
 
@@ -27,13 +28,10 @@ def passes(error: BaseException) -> bool:
     Class 40 of SQLSTATE is for transactions that were rolled back so that others could go on: serialization failures
     and deadlocks.
     """
-    driver_error = _driver_error(error)
-    if type(driver_error).__name__ == "PoolTimeout":  # it has waited long enough
-        return False
-    name = _sqlite_name(driver_error)
+    name = _sqlite_name(_driver_error(error))
     if name:
         return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-    return _state(driver_error).startswith("40") or is_lost(error)
+    return _state(_driver_error(error)).startswith("40") or is_lost(error)
 
 
 def is_no_savepoint(error: BaseException) -> bool:
