@@ -16,14 +16,14 @@ from tests.crash.harness.verdict import settle, wrongs
 from tests.support.server import Server
 from tests.support.wire import Wire
 
-QUICK = {"answer_timeout": 1, "idle_timeout": 1, "connect_timeout": 2}
+QUICK = {"answer_timeout": 1, "idle_timeout": 1, "connect_timeout": 2, "open_timeout": 60}
 
 
 @pytest.fixture
 def storm(zygote: Zygote, tmp_path: Path) -> Iterator[FleetStorm]:
     """Return a storm over a server of its own."""
     with Server() as server, Wire.to(server.make().start().url) as wire:
-        fleet = Fleet(zygote, tmp_path / "scene", wire.url(server.url, **QUICK), server.url)
+        fleet = Fleet(zygote, tmp_path / "scene", wire.url(server.url, **QUICK), f"{server.url}&open_timeout=60")
         seed = random.randrange(10**6)
         yield FleetStorm(fleet, seed, server=server, wire=wire, workers=6, ways=WAYS, every_s=2.0)
         fleet.close()
@@ -31,8 +31,8 @@ def storm(zygote: Zygote, tmp_path: Path) -> Iterator[FleetStorm]:
 
 def blow(storm: FleetStorm, record_property: object, runs: int, seconds: float) -> None:
     storm.blow(runs, seconds)
-    storm.wire.heal()
-    wrong = storm.wrong + settle(storm.scene, deadline_s=120.0)
+    storm.calm()
+    wrong = storm.wrong + settle(storm.scene, deadline_s=120.0) + storm.twice()
     wrong += wrongs(storm.scene, may_repeat=storm.under_way())
     table = storm.table(seconds)
     record_property("table", table)  # type: ignore[operator]

@@ -126,6 +126,8 @@ class Wire:
         With `refuse` new ones are forgotten, too, until it is healed.
         """
         with self._lock:
+            while self._half_open:  # of an earlier time; in the end a server, too, notices
+                self._half_open.pop().close()
             self._forgets = refuse
             for pair in set(self._pairs.values()):
                 pair.swallows |= {pair.client, pair.server}

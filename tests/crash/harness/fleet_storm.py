@@ -6,12 +6,13 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 
 import msgspec
 
 from outlast.core.errors import StoreError
-from outlast.core.records import RunRow
+from outlast.core.records import Effect, RunRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.protocol import RunFilter
 from tests.crash.harness.scene import Process
@@ -23,6 +24,7 @@ from tests.support.wire import Cut, Wire
 WAYS = ("kill", "kill", "stop", "restart", "cut", "cut", "break", "forget")
 SHUTDOWNS = (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)
 ADVISE_S = 0.2
+STEP_S = 2.0  # longer than a step takes to come to its effect
 
 
 class FleetStorm(Storm, kw_only=True):
@@ -33,6 +35,7 @@ class FleetStorm(Storm, kw_only=True):
     pace_s: float = 0.1  # that a step takes before its effect, and again after it
     frozen: list[Process] = msgspec.field(default_factory=list)
     advised: float = 0.0
+    woken: float = 0.0
 
     def _hire(self) -> Process:
         return self.scene.fork("worker", lease=self.lease_s, pace_s=self.pace_s, reports=["step.started"])
@@ -59,7 +62,8 @@ class FleetStorm(Storm, kw_only=True):
         place = dice.choice(awake)
         victim = crew[place]
         if victim.ended:
-            self.wrong.append(f"{victim.name} had ended by itself")
+            log = self.scene.file(f"{victim.name}.log").read_text(errors="replace")
+            self.wrong.append(f"{victim.name} had ended by itself: {log[-1000:]}")
             crew[place] = self._hire()
         elif way == "kill":
             self.killed.update(dict.fromkeys(victim.workers[-1:], victim.signal(signal.SIGKILL)))
@@ -72,11 +76,26 @@ class FleetStorm(Storm, kw_only=True):
 
     def _wake(self, victim: Process) -> None:
         victim.signal(signal.SIGCONT)
+        self.woken = time.monotonic()
         self.frozen.remove(victim)
+
+    def _is_known(self) -> bool:
+        """Tell whether what was begun by a worker that froze has come to its end: nobody decides before."""
+        return not self.frozen and time.monotonic() > self.woken + STEP_S
+
+    def twice(self) -> list[str]:
+        """Return the `once` steps that were done more than once, by whatever attempts."""
+        counts = Counter((line.run, line.step) for line in self.scene.ledger if line.effect == Effect.ONCE)
+        return [f"{step} of {run} was done {n} times" for (run, step), n in counts.items() if n > 1]
+
+    def calm(self) -> None:
+        """Let the wire be whole, and wait until a person can know what became of everything."""
+        self.wire.heal()
+        self.scene.until("what was begun has ended", self._is_known)
 
     def _advise(self) -> None:
         """Be the person who decides what no program can, now and then."""
-        if time.monotonic() < self.advised + ADVISE_S:
+        if time.monotonic() < self.advised + ADVISE_S or not self._is_known():
             return
         self.advised = time.monotonic()
         with suppress(StoreError):
