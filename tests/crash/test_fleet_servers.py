@@ -105,6 +105,20 @@ def test_nobody_is_taken_for_dead_since_all_were_cut_off(
     assert not any(worker.events("worker.took_over") for worker in crew)
 
 
+def test_a_server_that_is_read_only_for_a_while_loses_nothing(fleet: Fleet, server: Server) -> None:
+    fleet.start(("gated", "one"), ("errand", "one"))
+    worker = fleet.worker(pace_s=0.05)
+    fleet.until("it waits at its gate", lambda: fleet.effects("pass_gate"))
+    server.read_only(True)
+    try:
+        fleet.open_gate("one")
+        worker.wait("store.unavailable")
+    finally:
+        server.read_only(False)
+    assert judge(fleet) == []
+    assert fleet.repeats() == []
+
+
 def test_a_worker_whose_server_hangs_starts_no_effect_past_its_lease_and_keeps_what_is_finished(
     fleet: Fleet, server: Server
 ) -> None:

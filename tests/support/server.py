@@ -163,6 +163,12 @@ class Server:
         """End every session, as an administrator may."""
         self.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
 
+    def read_only(self, on: bool) -> None:
+        """Let transactions only read unless they say otherwise, or let them write again; for sessions to come, too."""
+        with psycopg.connect(self.url, autocommit=True, options="-c default_transaction_read_only=off") as db:
+            db.execute(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if on else 'off'}".encode())
+            db.execute("SELECT pg_reload_conf()")
+
     def promote(self) -> None:
         """Make a standby the primary."""
         self.execute("SELECT pg_promote(true)")

@@ -42,12 +42,6 @@ def world_on(server: Server, *options: str) -> World:
     return World(open_with_given_times(url, clock), clock)
 
 
-def settle(server: Server, statement: str) -> None:
-    """Change a setting of the server, and wait until sessions that begin now have it."""
-    server.execute(statement)
-    server.execute("SELECT pg_reload_conf()")
-
-
 # -- limits ------------------------------------------------------------------------
 
 
@@ -130,7 +124,7 @@ def test_a_store_waits_for_a_database_that_is_yet_to_be_created(server: Server) 
 def test_a_primary_that_turns_read_only_says_so_and_is_written_again_afterwards(server: Server) -> None:
     world = world_on(server)
     run = world.running()
-    settle(server, "ALTER SYSTEM SET default_transaction_read_only = on")
+    server.read_only(True)
     try:
         until_read_only(world)
         for _ in range(2):
@@ -138,9 +132,7 @@ def test_a_primary_that_turns_read_only_says_so_and_is_written_again_afterwards(
                 world.do(write(run, record(1)))
         assert world.get(run.pk) == run
     finally:
-        with psycopg.connect(server.url, autocommit=True, options="-c default_transaction_read_only=off") as db:
-            db.execute("ALTER SYSTEM RESET default_transaction_read_only")
-            db.execute("SELECT pg_reload_conf()")
+        server.read_only(False)
     while True:
         try:
             assert world.do(write(run, record(1))) == Done()
