@@ -7,10 +7,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from outlast.core.codec import Codec
 from outlast.core.effects import InStep
 from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import Effect
+from outlast.runtime import steps as steps_module
 from outlast.runtime.attempts import Attempt, _turn
 from outlast.runtime.claims import Claims
 from outlast.runtime.doubt import Doubt
@@ -91,12 +93,12 @@ def lost_batches_are_not_sent_again() -> AbstractContextManager[Any]:
 
 def live_objects_are_handed_back() -> AbstractContextManager[Any]:
     """The body gets the step's own object, not what the journal will say it was."""
-    real = Steps.stored
+    real = steps_module.returned
 
-    def stored(steps: Steps, value: Any, pending: Pending) -> tuple[bytes, Any]:
-        return real(steps, value, pending)[0], value
+    def returned(value: Any, codec: Codec, returns: Any, place: InStep) -> tuple[bytes, Any]:
+        return real(value, codec, returns, place)[0], value
 
-    return mock.patch.object(Steps, "stored", stored)
+    return mock.patch.object(steps_module, "returned", returned)
 
 
 def a_no_is_believed_at_once() -> AbstractContextManager[Any]:
