@@ -66,8 +66,9 @@ class Watcher:
         self._me = me
         self._workflows = workflows
         self._patience_s = patience_s
+        self._judges_from = 0.0
         # One that has just come cannot know whether the others could renew. Who lives does so every third of a lease.
-        self._judges_from = clock.boot() + patience_s / 2
+        self._judges_leases_from = clock.boot() + patience_s / 2
         self._last_tick = clock.boot()
         self._idle_from = self._last_tick + IDLE_AFTER_S
         self._stop = threading.Event()
@@ -170,7 +171,7 @@ class Watcher:
             # This worker itself cannot renew its lease in time, since somebody holds the write lock, so it is no
             # wonder that others cannot. It judges them when all have had the time to.
             self._judges_from = self._clock.boot() + self._patience_s
-        judges = self._clock.boot() >= self._judges_from
+        judges = self._clock.boot() >= max(self._judges_from, self._judges_leases_from)
         for row in rows:
             if row.state is WorkerState.GONE and row.id not in self._tidied:
                 self._tidied.add(row.id)
