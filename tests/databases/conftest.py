@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from outlast import App
-from tests.behaviour.conftest import QUICK, pytest_pyfunc_call  # noqa: F401 - the hook
-from tests.behaviour.stage import Ears, OpenApp
+from tests.behaviour.conftest import ears, open_app, pytest_pyfunc_call  # noqa: F401 - fixtures, and the hook
 from tests.databases.shop import POSTGRES, SQLITE, Shop, Way, close, new_shop
 
 HERE = Path(__file__).parent
@@ -28,22 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def url(tmp_path: Path) -> str:
     """Return the URL of an empty store."""
     return f"sqlite:///{tmp_path / 'runs.db'}"
-
-
-@pytest.fixture
-def open_app(url: str) -> OpenApp:
-    """Return a function that makes an App on the test's store."""
-
-    def make(**settings: Any) -> App:
-        return App(url, **{**QUICK, **settings})
-
-    return make
-
-
-@pytest.fixture
-def ears() -> Ears:
-    """Return a listener."""
-    return Ears()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -11,7 +11,7 @@ from outlast.stores.databases.source import POSTGRESQL
 from outlast.stores.databases.tables import TRANSACTIONS
 from tests.behaviour.stage import Ears, OpenApp
 from tests.databases.shop import POSTGRES, Shop, Way, close, new_shop, ordering, put
-from tests.databases.wire import Wire
+from tests.support.wire import Cut, Wire
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def shop() -> Iterator[Shop]:
     close(made)
 
 
-@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("cut", [Cut.REQUEST_LOST, Cut.ANSWER_LOST], ids=["before", "after"])
 @pytest.mark.parametrize("way", POSTGRES, ids=str)
 async def test_a_commit_whose_answer_is_lost_is_looked_up(
-    shop: Shop, way: Way, cut: str, open_app: OpenApp, ears: Ears
+    shop: Shop, way: Way, cut: Cut, open_app: OpenApp, ears: Ears
 ) -> None:
     calls: list[str] = []
 
@@ -33,15 +33,13 @@ async def test_a_commit_whose_answer_is_lost_is_looked_up(
         return put(tx, item)
 
     shop.ask(TRANSACTIONS.ddl(POSTGRESQL))  # so that the first COMMIT on the wire is the step's
-    wire = Wire(shop.address, cut)
-    try:
-        async with way.opened(Shop(wire.url)) as source, open_app(on_event=ears) as app:
+    with Wire.to(shop.address) as wire:
+        wire.cut_at(cut, b"COMMIT", new=True)
+        async with way.opened(Shop(wire.url(shop.address))) as source, open_app(on_event=ears) as app:
             _, order = ordering(way, source, noting)
             assert await (await app.start(order("lamp"))).result() == 4
-    finally:
-        wire.close()
-    assert wire.left <= 0, "no COMMIT was cut"
-    assert len(calls) == (2 if cut == "before" else 1)
+        assert wire.struck.is_set(), "no COMMIT was cut"
+    assert len(calls) == (2 if cut is Cut.REQUEST_LOST else 1)
     assert shop.orders() == ["lamp"]
     assert len(shop.records()) == 1
     assert not ears.heard("step.failed")
@@ -51,15 +49,12 @@ async def test_a_commit_whose_answer_is_lost_is_looked_up(
 async def test_a_connection_that_died_while_it_was_idle_is_replaced(
     shop: Shop, way: Way, open_app: OpenApp, ears: Ears
 ) -> None:
-    wire = Wire(shop.address, "before", times=0)
-    try:
-        async with way.opened(Shop(wire.url)) as source, open_app(on_event=ears) as app:
+    with Wire.to(shop.address) as wire:
+        async with way.opened(Shop(wire.url(shop.address))) as source, open_app(on_event=ears) as app:
             _, order = ordering(way, source)
             assert await (await app.start(order("lamp"))).result() == 4
-            wire.cut_all()
+            wire.break_all()
             assert await (await app.start(order("chair"))).result() == 5
-    finally:
-        wire.close()
     assert shop.orders() == ["chair", "lamp"]
     assert not ears.heard("step.failed")
 
@@ -74,21 +69,18 @@ async def test_a_connection_that_dies_in_the_function_is_no_empty_success(
         calls.append(item)
         put(tx, item)
         if len(calls) == 1:
-            wire.cut_all()
+            wire.break_all()
 
     async def cut_later(tx: Any, item: str) -> None:
         calls.append(item)
         await put(tx, item)
         if len(calls) == 1:
-            wire.cut_all()
+            wire.break_all()
 
-    wire = Wire(shop.address, "before", times=0)
-    try:
-        async with way.opened(Shop(wire.url)) as source, open_app(on_event=ears) as app:
+    with Wire.to(shop.address) as wire:
+        async with way.opened(Shop(wire.url(shop.address))) as source, open_app(on_event=ears) as app:
             _, order = ordering(way, source, cut_later if way.is_async else cut_now)
             assert await (await app.start(order("lamp"))).result() == 4
-    finally:
-        wire.close()
     assert len(calls) == 2
     assert shop.orders() == ["lamp"]
     assert len(shop.records()) == 1

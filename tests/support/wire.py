@@ -68,7 +68,7 @@ class Wire:
         self._lock = threading.Lock()  # the plan, and the pairs
         self._pairs: dict[socket.socket, _Pair] = {}
         self._cut: Cut | None = None
-        self._flight = 0
+        self._at: int | bytes = 0
         self._counts_new = False
         self._then_refuses = False
         self._half_open: list[socket.socket] = []  # servers' ends of connections whose clients have hung up
@@ -97,14 +97,14 @@ class Wire:
 
     # -- what happens ----------------------------------------------------------------
 
-    def cut_at(self, cut: Cut, flight: int, *, new: bool = False, refuse: bool = False) -> None:
-        """Cut at the n-th request (from 1) of those that are connected by now; with `new`, of those to come, too.
+    def cut_at(self, cut: Cut, at: int | bytes, *, new: bool = False, refuse: bool = False) -> None:
+        """Cut at the n-th request (from 1), or at one that holds these bytes, of those that are connected by now.
 
-        With `refuse` nobody is connected any more after it.
+        With `new`, of those to come, too. With `refuse` nobody is connected any more after it.
         """
         with self._lock:
             self.struck.clear()
-            self._cut, self._flight, self._counts_new, self._then_refuses = cut, flight, new, refuse
+            self._cut, self._at, self._counts_new, self._then_refuses = cut, at, new, refuse
             for pair in self._pairs.values():
                 pair.counted, pair.flights, pair.from_client = not pair.listens, 0, False
 
@@ -206,7 +206,8 @@ class Wire:
         if not pair.from_client:
             pair.from_client = True
             pair.flights += 1
-        strikes = pair.counted and not pair.listens and self._cut is not None and pair.flights == self._flight
+        here = self._at in data if isinstance(self._at, bytes) else pair.flights == self._at
+        strikes = pair.counted and not pair.listens and self._cut is not None and here
         match self._cut if strikes else None:
             case Cut.REQUEST_LOST:
                 self._strike()

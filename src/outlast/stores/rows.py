@@ -9,13 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.core.records import Fork, InboxRow, Kind, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Reason, Status
+from outlast.stores.verbs import StartRun
 
 RUN_COLUMNS = (
     "pk, id, incarnation, workflow, definition, is_step, input, options, status, reason, detail, owner, claim, due, "
     "crashes, parent, parent_key, forks, created, started, ended, result, error, culprit, python, version"
+)
+NEW_RUN_COLUMNS = (  # without its input, which a store may keep elsewhere
+    "id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, parent, parent_key, "
+    "forks, created, started, python, version"
 )
 RECORD_COLUMNS = "seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note"
 INBOX_COLUMNS = "id, run, kind, key, message_id, ok, value, created"
@@ -48,6 +54,40 @@ def listed_run(row: Row) -> RunRow:
         named = dict(zip(("pk", "id", "incarnation", "workflow"), row, strict=False))
         why = f"this row of the table cannot be read: {error}"
         return RunRow(**named, status=Status.STUCK, reason=Reason.UNDECODABLE, detail=why)
+
+
+def new_run(verb: StartRun, now: float) -> Row:
+    """Make the row of NEW_RUN_COLUMNS with which a run begins: claimed by a worker, or due."""
+    run, by = verb.run, verb.claim_by
+    due = None if by is not None else now if run.due is None else run.due
+    state = ("running", by, by, 1, None) if by is not None else ("pending", None, "", 0, due)
+    return (
+        run.id,
+        run.incarnation,
+        run.workflow,
+        run.definition,
+        run.is_step,
+        run.options,
+        *state,
+        run.parent,
+        run.parent_key,
+        encode_forks(run.forks),
+        now,
+        None if by is None else now,
+        run.python,
+        run.version,
+    )
+
+
+def started_run(verb: StartRun, pk: int, now: float) -> RunRow:
+    """Return the run that the row of `new_run` stands for."""
+    by = verb.claim_by
+    state: dict[str, Any] = {"status": Status.PENDING, "owner": None, "claim": 0, "started": None}
+    if by is not None:
+        state = {"status": Status.RUNNING, "owner": by, "claim": 1, "started": now}
+    due = None if by is not None else now if verb.run.due is None else verb.run.due
+    fresh = {"reason": None, "detail": "", "crashes": 0, "ended": None, "result": None, "error": None, "culprit": ""}
+    return replace(verb.run, pk=pk, due=due, created=now, **state, **fresh)
 
 
 def record(row: Row) -> Record:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from outlast.core.errors import StoreUnavailable
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.stores.batches import answer
 from outlast.stores.postgres import reads
 from outlast.stores.postgres.address import parse
 from outlast.stores.postgres.appending import append
@@ -21,7 +22,6 @@ from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
 from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
-from outlast.stores.rules import objection
 from outlast.stores.verbs import Answer, Beat, Register, Verb
 
 T = TypeVar("T")
@@ -75,20 +75,18 @@ class PostgresStore:
 
     def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
         """Commit the verbs in one transaction and answer each, in order."""
-        answers: list[Answer | None] = [objection(verb) for verb in verbs]
-        good = [verb for verb, objected in zip(verbs, answers, strict=True) if objected is None]
-        if not good:
-            return [answer for answer in answers if answer is not None]
-        for verb in good:
-            if type(verb) is Register or type(verb) is Beat:
-                self._hints.work_for(verb.worker.id if isinstance(verb, Register) else verb.worker)
-        applied = self._commit(good)
-        if any(map(worth_telling, good, applied)):
-            self._hints.say()
-        rest = iter(applied)
-        return [next(rest) if objected is None else objected for objected in answers]
+        return answer(verbs, self._commit)
 
     def _commit(self, verbs: Sequence[Verb]) -> list[Answer]:
+        for verb in verbs:
+            if type(verb) is Register or type(verb) is Beat:
+                self._hints.work_for(verb.worker.id if isinstance(verb, Register) else verb.worker)
+        answers = self._committed(verbs)
+        if any(map(worth_telling, verbs, answers)):
+            self._hints.say()
+        return answers
+
+    def _committed(self, verbs: Sequence[Verb]) -> list[Answer]:
         while True:
             try:
                 return self._connections.write(lambda link: self._apply(link, verbs, careful=False))

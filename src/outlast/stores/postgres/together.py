@@ -7,28 +7,23 @@ child whose parent ends with it) takes the way of its single verb.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from msgspec.structs import replace
 
 from outlast.core.records import Record
-from outlast.core.transitions import Status
 from outlast.stores.postgres.arrays import Blobs, Bools, Column, Floats, Ints, Texts
 from outlast.stores.postgres.batch import Again, Batch, Fence
 from outlast.stores.postgres.client_verbs import start_run
 from outlast.stores.postgres.journal import deliver, fence_of, insert, write
 from outlast.stores.postgres.owned_runs import finish
-from outlast.stores.rows import Row, encode_forks
+from outlast.stores.rows import NEW_RUN_COLUMNS, new_run, started_run
 from outlast.stores.rules import Hold
 from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
 
 DONE = Done()
 START = (
-    "INSERT INTO runs (id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, "
-    "parent, parent_key, forks, created, started, python, version, input) SELECT * FROM unnest(%s::text[], "
-    "%s::text[], %s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], "
-    "%s::float8[], %s::bigint[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::text[], "
-    "%s::bytea[]) ON CONFLICT (id) DO NOTHING RETURNING id, pk"
+    f"INSERT INTO runs ({NEW_RUN_COLUMNS}, input) SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], "
+    "%s::text[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::float8[], "
+    "%s::bigint[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::text[], %s::bytea[]) "
+    "ON CONFLICT (id) DO NOTHING RETURNING id, pk"
 )
 START_TYPES: tuple[type[Column], ...] = (
     Texts, Texts, Texts, Texts, Bools, Texts, Texts, Texts, Texts, Ints, Floats, Ints, Texts, Texts, Floats, Floats,
@@ -99,7 +94,7 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
     """Create runs."""
     if not _all_new(b, verbs):
         return [start_run(b, verb) for verb in verbs]
-    rows = [_new_row(b, verb) for verb in verbs]
+    rows = [(*new_run(verb, b.now), verb.run.input) for verb in verbs]
     columns = zip(START_TYPES, zip(*rows, strict=True), strict=True)
     keys = {row[0]: row[1] for row in b.rows(START, *(kind(values) for kind, values in columns))}
     if len(keys) < len(verbs):
@@ -122,41 +117,7 @@ def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
     return True
 
 
-def _new_row(b: Batch, verb: StartRun) -> Row:
-    run, by = verb.run, verb.claim_by
-    due = None if by is not None else b.now if run.due is None else run.due
-    state = ("running", by, by, 1, None) if by is not None else ("pending", None, "", 0, due)
-    return (
-        run.id,
-        run.incarnation,
-        run.workflow,
-        run.definition,
-        run.is_step,
-        run.options,
-        *state,
-        run.parent,
-        run.parent_key,
-        encode_forks(run.forks),
-        b.now,
-        None if by is None else b.now,
-        run.python,
-        run.version,
-        run.input,
-    )
-
-
 def _started(b: Batch, verb: StartRun, pk: int) -> Started:
-    by = verb.claim_by
-    if by is None:
-        due = b.now if verb.run.due is None else verb.run.due
-        return Started(_as_kept(verb, pk=pk, due=due, created=b.now), created=True)
-    b.know(pk, holder=by, claim=1, parent=verb.run.parent)
-    run = _as_kept(verb, pk=pk, created=b.now, started=b.now, status=Status.RUNNING, owner=by, claim=1, due=None)
-    return Started(run, created=True)
-
-
-def _as_kept(verb: StartRun, **state: Any) -> Any:
-    """Return the run as it stands in the store: what is not in `state` is as for any new run."""
-    fresh = {"status": Status.PENDING, "reason": None, "detail": "", "owner": None, "claim": 0, "crashes": 0}
-    none = {"started": None, "ended": None, "result": None, "error": None, "culprit": ""}
-    return replace(verb.run, **(fresh | none | state))
+    if verb.claim_by is not None:
+        b.know(pk, holder=verb.claim_by, claim=1, parent=verb.run.parent)
+    return Started(started_run(verb, pk, b.now), created=True)

@@ -7,9 +7,11 @@ carefully: each verb under a savepoint, so that the one that is refused takes no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from outlast.stores.batches import apply_in_order
 from outlast.stores.postgres import client_verbs, leases, owned_runs
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.faults import REFUSALS
@@ -66,50 +68,15 @@ TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {
 
 
 def apply(b: Batch, verbs: Sequence[Verb]) -> list[Answer]:
-    """Apply verbs, to none of which there is an objection, inside the batch's transaction.
-
-    Raises one of REFUSALS unless the batch is careful.
-    """
+    """Apply the verbs inside the batch's transaction. Raises one of REFUSALS unless the batch is careful."""
     b.look(verbs)
     if b.careful:
-        return [_alone(b, verb) for verb in verbs]
-    answers: dict[int, Answer] = {}
-    for kinds, places in _neighbours(verbs):
-        if not kinds:
-            (place,) = places
-            answers[place] = VERBS[type(verbs[place])](b, verbs[place])
-        for kind in kinds:
-            some = [place for place in places if type(verbs[place]) is kind]
-            answers.update(zip(some, TOGETHER[kind](b, [verbs[place] for place in some]), strict=True))
-    return [answers[place] for place in range(len(verbs))]
+        return [_carefully(b, verb) for verb in verbs]
+    together = {kind: partial(act, b) for kind, act in TOGETHER.items()}
+    return apply_in_order(verbs, lambda verb: VERBS[type(verb)](b, verb), together)
 
 
-def _neighbours(verbs: Sequence[Verb]) -> Iterator[tuple[tuple[type[Verb], ...], list[int]]]:
-    """Split a batch into stretches that can be applied together, each with the kinds in it, in order.
-
-    The writes of a stretch come before its ends: an end rests on the records before it, and a stretch
-    holds nothing more of a run that has ended in it.
-    """
-    at = 0
-    while at < len(verbs):
-        start, ended = at, set[int]()
-        if type(verbs[at]) is StartRun:
-            while at < len(verbs) and type(verbs[at]) is StartRun:
-                at += 1
-            yield (StartRun,), list(range(start, at))
-            continue
-        while at < len(verbs) and isinstance(verb := verbs[at], (Write, Finish)) and verb.run not in ended:
-            if type(verb) is Finish:
-                ended.add(verb.run)
-            at += 1
-        if at > start:
-            yield (Write, Finish) if ended else (Write,), list(range(start, at))
-        else:
-            yield (), [at]
-            at += 1
-
-
-def _alone(b: Batch, verb: Verb) -> Answer:
+def _carefully(b: Batch, verb: Verb) -> Answer:
     b.run_sql("SAVEPOINT verb")
     try:
         answer = VERBS[type(verb)](b, verb)

@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.stores.batches import answer
 from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
 from outlast.stores.sqlite import reads
 from outlast.stores.sqlite.batch import Batch, Fences
@@ -51,17 +52,18 @@ class SqliteStore:
 
     def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
         """Commit the verbs in one transaction and answer each, in order."""
-        if not verbs:
-            return []
-        try:
-            answers = self._commit(verbs, careful=False)
-        except SURPRISES:
-            answers = self._commit(verbs, careful=True)
+        answers = answer(verbs, self._commit)
         if Prune in map(type, verbs):
             self._give_back_space()
         return answers
 
-    def _commit(self, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
+    def _commit(self, verbs: Sequence[Verb]) -> list[Answer]:
+        try:
+            return self._apply(verbs, careful=False)
+        except SURPRISES:
+            return self._apply(verbs, careful=True)
+
+    def _apply(self, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
         fences = self._fences
         answers = self._connections.write(lambda db: apply(Batch(db, self._clock, fences, careful=careful), verbs))
         fences.committed()

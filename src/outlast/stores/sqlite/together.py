@@ -16,11 +16,10 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
-from outlast.core.transitions import Status
-from outlast.stores.rows import RECORD_COLUMNS, Row, encode_forks
-from outlast.stores.rules import Hold, objection
+from outlast.stores.rows import NEW_RUN_COLUMNS, RECORD_COLUMNS, Row, new_run, started_run
+from outlast.stores.rules import Hold
 from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.client_verbs import start_run
 from outlast.stores.sqlite.journal import deliver, fence_of
@@ -29,10 +28,6 @@ from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
 
 SIZES = (64, 16, 4, 1)  # rows in one statement: few different statements, so that each is prepared once
 DONE = Done()
-RUN_VALUES = (
-    "id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, parent, parent_key, "
-    "forks, created, started, python, version"
-)
 INSERT_RECORDS = f"INSERT OR ROLLBACK INTO records (run, {RECORD_COLUMNS})"
 END = (
     "UPDATE OR ROLLBACK runs SET status = v.column2, result = v.column3, error = v.column4, culprit = v.column5, "
@@ -46,7 +41,7 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
     answers: list[Answer] = []
     new: list[Row] = []
     for verb in verbs:
-        fence = objection(verb) or b.owned(verb.run, verb.worker, verb.claim) or fence_of(b, verb)
+        fence = b.owned(verb.run, verb.worker, verb.claim) or fence_of(b, verb)
         if not isinstance(fence, Fence):
             answers.append(fence)
             continue
@@ -65,7 +60,7 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
 def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
     """End runs, no run twice."""
     if not all(_ends_plainly(b, verb) for verb in verbs):
-        return [objection(verb) or finish(b, verb) for verb in verbs]
+        return [finish(b, verb) for verb in verbs]
     runs = [verb.run for verb in verbs]
     waited_for: set[int] = set()
     for some in _chunks(runs):
@@ -92,18 +87,18 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
 
 def _ends_plainly(b: Batch, verb: Finish) -> bool:
     """Tell whether a run can simply be ended."""
-    fence = None if objection(verb) else b.owned(verb.run, verb.worker, verb.claim)
+    fence = b.owned(verb.run, verb.worker, verb.claim)
     return fence is not None and fence.last_seq == verb.last_seq
 
 
 def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
     """Create runs."""
     if not _all_new(b, verbs):
-        return [objection(verb) or start_run(b, verb) for verb in verbs]
-    rows = [_new_row(b, verb) for verb in verbs]
+        return [start_run(b, verb) for verb in verbs]
+    rows = [new_run(verb, b.now) for verb in verbs]
     keys: dict[str, int] = {}
     for chunk in _chunks(rows):
-        sql = f"INSERT OR ROLLBACK INTO runs ({RUN_VALUES}) {_values(18, len(chunk))} RETURNING id, pk"
+        sql = f"INSERT OR ROLLBACK INTO runs ({NEW_RUN_COLUMNS}) {_values(18, len(chunk))} RETURNING id, pk"
         keys.update(b.rows(sql, *(value for row in chunk for value in row)))
     inputs = [(keys[verb.run.id], verb.run.input) for verb in verbs if verb.run.input]
     _insert(b, "INSERT OR ROLLBACK INTO inputs (run, input)", inputs)
@@ -117,50 +112,17 @@ def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
         return False
     for verb in verbs:
         parent, claim = verb.run.parent, verb.parent_claim
-        if objection(verb) or (verb.claim_by is not None and b.lease_lost(verb.claim_by)):
+        if verb.claim_by is not None and b.lease_lost(verb.claim_by):
             return False
         if parent is not None and claim is not None and b.hold(parent, verb.parent_worker or "", claim) != Hold.OWNED:
             return False
     return not any(b.rows(f"SELECT 1 FROM runs WHERE id IN ({_marks(len(some))})", *some) for some in _chunks(ids))
 
 
-def _new_row(b: Batch, verb: StartRun) -> Row:
-    run, by = verb.run, verb.claim_by
-    due = None if by is not None else b.now if run.due is None else run.due
-    state = ("running", by, by, 1, None) if by is not None else ("pending", None, "", 0, due)
-    return (
-        run.id,
-        run.incarnation,
-        run.workflow,
-        run.definition,
-        run.is_step,
-        run.options,
-        *state,
-        run.parent,
-        run.parent_key,
-        encode_forks(run.forks),
-        b.now,
-        None if by is None else b.now,
-        run.python,
-        run.version,
-    )
-
-
 def _started(b: Batch, verb: StartRun, pk: int) -> Started:
-    by = verb.claim_by
-    if by is None:
-        due = b.now if verb.run.due is None else verb.run.due
-        return Started(_as_kept(verb, pk=pk, due=due, created=b.now), created=True)
-    b.know(pk, Fence(status="running", holder=by, claim=1, crashes=0, last_seq=0))
-    run = _as_kept(verb, pk=pk, created=b.now, started=b.now, status=Status.RUNNING, owner=by, claim=1, due=None)
-    return Started(run, created=True)
-
-
-def _as_kept(verb: StartRun, **state: Any) -> Any:
-    """Return the run as it stands in the store: what is not in `state` is as for any new run."""
-    fresh = {"status": Status.PENDING, "reason": None, "detail": "", "owner": None, "claim": 0, "crashes": 0}
-    none = {"started": None, "ended": None, "result": None, "error": None, "culprit": ""}
-    return replace(verb.run, **(fresh | none | state))
+    if verb.claim_by is not None:
+        b.know(pk, Fence(status="running", holder=verb.claim_by, claim=1, crashes=0, last_seq=0))
+    return Started(started_run(verb, pk, b.now), created=True)
 
 
 # -- statements ----------------------------------------------------------------
