@@ -12,7 +12,15 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from outlast.core.errors import OutlastError, RunConflict, StoreError, StoreUnavailable, WrongUse
+from outlast.core.errors import (
+    DecodingError,
+    EncodingError,
+    OutlastError,
+    RunConflict,
+    StoreError,
+    StoreUnavailable,
+    WrongUse,
+)
 from outlast.core.functions import Definition
 from outlast.core.records import RunRow
 from outlast.core.telling import error_line
@@ -121,7 +129,7 @@ class Relay:
             await start_run(self._app, row.run, _known(row.run))
         except StoreUnavailable:
             return None
-        except (RunConflict, StoreError) as error:
+        except (RunConflict, StoreError, EncodingError, DecodingError) as error:
             return keepable(str(error))
         return ""
 

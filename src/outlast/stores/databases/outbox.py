@@ -82,6 +82,8 @@ def _posted(n: int, run_id: str, details: str, payload: Any) -> Posted:
         said = msgspec.json.decode(details, type=Details)
     except msgspec.MsgspecError as error:
         return Posted(n=n, run_id=run_id, run=None, why=f"its details cannot be read: {error}")
+    if not isinstance(payload, (bytes, memoryview)):  # SQLite keeps in a column whatever is put there
+        return Posted(n=n, run_id=run_id, run=None, why=f"its payload is no bytes but {type(payload).__name__}")
     run = RunRow(
         pk=0,
         id=run_id,
