@@ -169,7 +169,7 @@ class Store(Protocol):
         ...
 
     def change(self) -> int:
-        """Return a number that differs, within a second, after another process may have changed something; cheap."""
+        """Return a number that differs, within two seconds, after another process may have changed something; cheap."""
         ...
 
     def info(self) -> StoreInfo:
