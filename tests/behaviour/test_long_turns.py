@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from outlast import workflow
+from outlast.core.engine import Engine
 from tests.behaviour.flows import note
-from tests.behaviour.stage import OpenApp, Restart
+from tests.behaviour.stage import OpenApp, Restart, stuck
 
 
 async def pass_through_a_queue(items: int) -> None:
@@ -55,3 +58,23 @@ async def test_a_long_turn_lets_other_runs_have_theirs(open_app: OpenApp) -> Non
         run, other = await app.start(long()), await app.start(short())
         await other.result()
         assert await run.result() == ["short"]
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["long", "in_thread"])
+async def test_a_fault_of_the_library_after_a_turn_sticks_the_run(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, blocking: bool
+) -> None:
+    @workflow
+    async def long() -> None:
+        await pass_through_a_queue(20_000)
+
+    @workflow
+    def in_thread() -> None: ...
+
+    def fault(engine: Engine) -> None:
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr(Engine, "_check_end", fault)
+    async with open_app() as app:
+        info = await stuck(await app.start(in_thread() if blocking else long()))
+    assert "an unexpected error: ZeroDivisionError: a fault" in info.detail

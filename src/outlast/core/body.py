@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from outlast.core.closing import aclose, suspended
@@ -117,7 +118,7 @@ class AsyncBody:
             if not self._spins or self._drains > MOST_DRAINS:
                 return True
             if self._soon is not None:
-                self._soon(self._go_on)
+                self._soon(partial(self.engine.guard, self._go_on))
                 return False
 
     def _go_on(self) -> None:

@@ -77,6 +77,7 @@ class Engine:
         self.last_seq = records[-1].seq if records else 0
         self.last_at = max((r.at for r in records), default=self.loop.now)
         self.on_turned: Callable[[], None] = lambda: None
+        self.guard: Callable[[Callable[[], None]], None] = lambda act: act()  # over a net, where there is one
         self._recorded: deque[Record] = deque(r for r in records if r.kind is not Kind.PATCH)
         self._events: deque[tuple[Record, Any, BaseException | None]] = deque()
         self._patches: dict[str, bool] = {r.key: True for r in records if r.kind is Kind.PATCH}
@@ -96,7 +97,10 @@ class Engine:
         self._pump()
 
     def turned(self) -> None:
-        """A turn that was under way has ended (bodies in threads), or the loop was trespassed on."""
+        """A turn that was under way has ended (a long one, or in a thread), or the loop was trespassed on."""
+        self.guard(self._turned)
+
+    def _turned(self) -> None:
         self.busy = False
         if not self.closed:
             self._check_end()

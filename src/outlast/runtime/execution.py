@@ -41,7 +41,7 @@ class Execution:
         self.worker = worker
         self.row = row
         self.engine = engine_of(worker, row, definition, records)
-        self.engine.on_turned = partial(self._caught, self.after_turn)
+        self.engine.on_turned, self.engine.guard = self.after_turn, self._caught
         self.steps = Steps(self)
         self.committed = self.replayed = self.engine.last_seq
         self.closed = False
