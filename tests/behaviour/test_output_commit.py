@@ -9,7 +9,7 @@ import pytest
 
 import outlast
 from outlast import step, workflow
-from outlast.runtime import app as app_module
+from outlast.runtime import client as client_module
 from outlast.runtime import steps
 from outlast.stores.verbs import Finish, StartRun, Write
 from tests.behaviour.flows import executed, waiting_at
@@ -276,7 +276,7 @@ async def test_a_client_does_not_wait_for_ever_for_a_store_that_is_away(
     gate: Gate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(app_module, "CLIENT_PATIENCE_S", 0.05)
+    monkeypatch.setattr(client_module, "CLIENT_PATIENCE_S", 0.05)
 
     @workflow
     async def flow() -> str:
@@ -296,7 +296,7 @@ async def test_a_client_does_not_wait_behind_a_worker_that_waits_for_the_store(
     ears: Ears,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(app_module, "CLIENT_PATIENCE_S", 0.05)
+    monkeypatch.setattr(client_module, "CLIENT_PATIENCE_S", 0.05)
     door = Door()
     waiting = waiting_at(door)
 

@@ -44,7 +44,8 @@ async def paying() -> str:
 
 def public(cls: type) -> dict[str, Any]:
     """Return the public methods and properties of a class."""
-    return {name: member for name, member in vars(cls).items() if not name.startswith("_")}
+    members = {name: member for base in reversed(cls.__mro__[:-1]) for name, member in vars(base).items()}
+    return {name: member for name, member in members.items() if not name.startswith("_")}
 
 
 def test_it_is_there_without_an_import_of_its_own_and_loaded_when_it_is_first_used() -> None:

@@ -29,27 +29,24 @@ thread (`runtime/threads.py`). Both take turns: while a long one is under way
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.core.body import Body, Outcome
+from outlast.core.body_operations import BodyOperations
 from outlast.core.codec import Codec
 from outlast.core.culprits import Culprits
-from outlast.core.definitions import Call
 from outlast.core.divergence import describe, differs, goes_on, raised, short
-from outlast.core.effects import InBody
-from outlast.core.errors import DecodingError, Diverged, EncodingError, LostRun, OutlastError, Spinning
+from outlast.core.errors import DecodingError, Diverged, OutlastError, Spinning
 from outlast.core.frames import locate
-from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending, carried
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.transitions import Status
 
 
-class Engine:
+class Engine(BodyOperations):
     """The state machine of one run. See the theory of operation at the top of this file."""
 
     def __init__(
@@ -310,83 +307,3 @@ class Engine:
         self._culprits.remember(error, key)
         future.set_exception(error)
         future.exception()  # an outcome that the body never looks at is not worth a warning
-
-    # -- operations (body) -------------------------------------------------------------
-
-    def issue(self, call: Call[Any]) -> CallFuture:
-        """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
-        self.check()
-        key, codec = call.key, self.codec
-        whole = call.kwargs or not call.is_step  # a child's arguments are its run's input
-        args = [list(call.args), call.kwargs] if whole else list(call.args)
-        try:
-            encoded = codec.encode(args)
-        except EncodingError as refused:
-            what = f"the arguments of {key} in run {self.run_id} cannot be stored"
-            raise type(refused)(f"{what}: {refused}") from None
-        if key in self.calls or key in self._done:
-            raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
-        future = CallFuture(loop=self.loop)
-        pending = future.pending = Pending(self, call, encoded, recorded_args(codec.comparable(args, encoded)), future)
-        self.calls[key] = pending
-        pending.queued = True
-        self._starts.append(pending)
-        return future
-
-    def forgot(self, call: Call[Any]) -> bool:
-        if self.closed and self.outcome is None:
-            return False  # the run was stopped from outside, and its code ended before it came to the await
-        if self.live:
-            self.on_forgotten(call.key)
-        return True
-
-    def _queue(self, pending: Pending) -> None:
-        if not pending.queued:
-            pending.queued = True
-            self._starts.append(pending)
-
-    def check(self) -> None:
-        if self.closed:
-            self.body.refuse()
-        place = here.get()
-        if not (type(place) is InBody and place.ops is self and self.body.is_here()):
-            raise LostRun(
-                f"an operation of run {self.run_id} was used outside of its workflow body (another thread, loop "
-                "or context); "
-                "await it in the body, or move the work into a step"
-            )
-
-    def block(self, future: asyncio.Future[Any]) -> Any:
-        return self.body.block(future)  # type: ignore[attr-defined]
-
-    def sleep(self, seconds: float) -> None:
-        self.body.sleep(seconds)  # type: ignore[attr-defined]
-
-    def now(self) -> float:
-        return self.loop.now
-
-    def draw(self, name: str) -> str:
-        """Derive a value; the stretch of a fork that was copied draws what its original drew."""
-        for fork in self.row.forks:
-            if self.loop.seq <= fork.upto:
-                return derive(fork.incarnation, name)
-        return derive(self.row.incarnation, name)
-
-    def child_id(self, call: Call[Any]) -> str:
-        return call.child_id or child_run_id(self.run_id, self.row.incarnation, call.definition.name, call.key)
-
-    def patched(self, key: str) -> bool:
-        self.check()
-        answer = self._patches.get(key)
-        if answer is None:
-            answer = not self._recorded
-            if answer:
-                self.note(Kind.PATCH, self.loop.now, key=key, name="patched")
-            self._patches[key] = answer
-        return answer
-
-    def _withdraw(self, pending: Pending) -> None:
-        if not pending.withdrawn:
-            pending.withdrawn = True
-            pending.given_up = f"{pending.key} {self.loop.seq} {self.loop.now!r}"
-            self.withdrawn.append(pending)

@@ -65,7 +65,7 @@ def start_child(execution: Execution, pending: Pending) -> None:
                 f"run {row.id} wants to start child {child.id!r}, but that id belongs to another run "
                 f"({answer.run.workflow}, {answer.run.status.value}{whose}); give the child another id"
             )
-            execution.calmly(execution.child_over, pending.key, False, worker.codec.encode_error(error))
+            execution.calmly(execution.inbox.child_over, pending.key, False, worker.codec.encode_error(error))
         else:
             worker.lost_run(execution, answer)
         execution.calmly(execution.after_turn)  # what held up its rest or its end is over
@@ -78,7 +78,7 @@ def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> Non
     """Its end may have been told and dropped again by `resume`: take it from the child's own row."""
     if not pending.done and not pending.withdrawn:
         succeeded = child.status is Status.SUCCEEDED
-        execution.child_over(pending.key, succeeded, child.result if succeeded else child.error)
+        execution.inbox.child_over(pending.key, succeeded, child.result if succeeded else child.error)
 
 
 def outcome_of_child(

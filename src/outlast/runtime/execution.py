@@ -15,13 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.body import Outcome
-from outlast.core.errors import Diverged, EncodingError, OutlastError, RunCancelled, StoreError
+from outlast.core.errors import Diverged, EncodingError, RunCancelled, StoreError
 from outlast.core.identity import shown
 from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
-from outlast.runtime.children import outcome_of_child
 from outlast.runtime.engines import engine_of
+from outlast.runtime.inbox import Inbox
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.steps import Steps
 from outlast.stores.rules import keepable
@@ -49,20 +49,19 @@ class Execution:
         self.releasing = False
         self.places = 0  # places among the steps in flight that it has taken
         self.queued = 0  # calls of it that wait for a place or for the lease
-        self._received: set[int] = set()
-        self._consumes: tuple[int, ...] = ()  # the inbox rows that the next records deliver
+        self.inbox = Inbox(self)
         self._gates: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._timer: asyncio.Handle | None = None
         self._rest: asyncio.TimerHandle | None = None
-        self._ending = False
+        self.ending = False
         self.parking = False  # its rest is on the way to the store: what comes due now is whoever's has it next
 
     def begin(self, inbox: Sequence[InboxRow] = ()) -> None:
         """Start the body, replay its journal and go on from there."""
         self._caught(self.engine.begin)
         self._caught(self.after_turn)
-        self.receive(inbox)
+        self.inbox.receive(inbox)
 
     def _caught(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` over a net: a fault of the library, or of a codec, sticks the run instead of hanging it."""
@@ -122,7 +121,7 @@ class Execution:
         if not records:
             return
         self.engine.unsent = []
-        consumes, self._consumes = self._consumes, ()
+        consumes, self.inbox.consumes = self.inbox.consumes, ()
         row, worker = self.row, self.worker
         write = Write(worker=worker.id, run=row.pk, claim=row.claim, records=tuple(records), consumes=consumes)
         worker.writer.submit(write, partial(self._written, records[-1].seq))
@@ -156,7 +155,7 @@ class Execution:
         elif not self.closed:
             self.settle_down()
 
-    # -- timers and the inbox ------------------------------------------------------------------
+    # -- timers ------------------------------------------------------------------
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -165,7 +164,7 @@ class Execution:
         elif not self.engine.loop.timers:
             return
         timer = self.engine.next_timer()
-        if timer is None or self._ending or self.steps.hold_back_timers():
+        if timer is None or self.ending or self.steps.hold_back_timers():
             return
         if timer.when() <= self.worker.now():
             self._timer = self.worker.loop.call_soon(self._fire)
@@ -188,57 +187,6 @@ class Execution:
         else:
             self._set_timer()
 
-    def receive(self, inbox: Sequence[InboxRow]) -> None:
-        """Take what has arrived for the run: each row becomes a record, and is deleted by the same commit."""
-        if self.parking:
-            return  # if it stays they are fetched again; written now, they would let a rest that is sent again pass
-        for item in inbox:
-            if item.id not in self._received:
-                self._received.add(item.id)
-                self.calmly(self._take, item)
-
-    def _take(self, item: InboxRow) -> None:
-        if self.stuck is not None or self._ending:
-            return
-        if item.kind is Kind.CANCEL and self.engine.outcome is not None:
-            return  # its body has returned already: an event after that would be one that no replay can deliver
-        self._consumes = (*self._consumes, item.id)
-        if item.kind is Kind.CANCEL:
-            by = (item.value or b"").decode("utf-8", "replace")
-            self.engine.deliver(self.engine.event(Kind.CANCEL, self.worker.now(), key="", name="cancel", note=by))
-            self.after_turn()
-        else:
-            self.child_over(item.key, item.ok, item.value)
-
-    def child_over(self, key: str, ok: bool, value: bytes | None) -> None:
-        """Give the outcome of a child run to the body."""
-        engine = self.engine
-        pending = engine.calls.get(key)
-        late = pending is None or pending.done or pending.withdrawn or engine.outcome is not None
-        if not ok and value is None:
-            value = self.worker.codec.encode_error(RunCancelled(f"child {key} of run {self.row.id} was cancelled"))
-        live, error = None, None
-        if pending is not None and not late:
-            try:
-                live, error = outcome_of_child(self, pending, ok, value or b"null")
-            except OutlastError as refused:
-                self._consumes = self._consumes[:-1]
-                self.stick(Reason.UNDECODABLE, f"the result of child {key}: {refused}")
-                return
-        event = engine.event(
-            Kind.LATE if late else Kind.CHILD,
-            self.worker.now(),
-            key=key,
-            name=pending.name if pending else "",
-            ok=ok,
-            args=pending.args if pending else None,
-            value=value,
-            cause=pending.cause if pending else 0,
-        )
-        if not late:
-            engine.deliver(event, live, error)
-        self.after_turn()
-
     # -- resting -------------------------------------------------------------------------------
 
     @property
@@ -252,7 +200,7 @@ class Execution:
             or engine.busy
             or engine.unsent
             or self.committed < engine.last_seq
-            or self._ending
+            or self.ending
         )
 
     def settle_down(self) -> None:
@@ -329,7 +277,7 @@ class Execution:
         self._leave(verb, "run.stuck", reason=reason.value, detail=detail)
 
     def _leave(self, verb: Release | Stick, notice: str, **data: Any) -> None:
-        self._ending = True
+        self.ending = True
 
         def done(answer: Answer | StoreError) -> None:
             if self.closed:
@@ -344,9 +292,9 @@ class Execution:
         self.worker.writer.submit(verb, done)
 
     def _end(self, outcome: Outcome) -> None:
-        if self._ending or self._gates or self.steps.hold_up_the_end():
+        if self.ending or self._gates or self.steps.hold_up_the_end():
             return
-        self._ending = True
+        self.ending = True
         result, error, status, codec = None, outcome.error, outcome.status, self.worker.codec
         if status is Status.SUCCEEDED:
             try:

@@ -13,7 +13,7 @@ from outlast.core.records import RunRow
 from outlast.runtime.seen import seen_workers, start_one, why_idle, worker_command
 
 if TYPE_CHECKING:
-    from outlast.runtime.app import App
+    from outlast.runtime.client import Client
 
 LOOK_S = 3.0
 MOST_RUNS = 20
@@ -23,7 +23,7 @@ MOST_RUNS = 20
 class Lookout:
     """Looks now and then while an App waits. Used on the App's event loop."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Client) -> None:
         self.app = app
         self._waits: dict[int, int] = {}  # run -> how many wait for it
         self._told: dict[str, str] = {}  # name of runs -> what was said of them last

@@ -28,7 +28,7 @@ from outlast.stores.rules import keepable
 from outlast.stores.verbs import Conflict, Done, ForkRun, Refused, Resolve, Resume, Started
 
 if TYPE_CHECKING:
-    from outlast.runtime.app import App
+    from outlast.runtime.client import Client
 
 TRIES = 5
 
@@ -49,7 +49,7 @@ def status_of(name: str) -> Status:
         raise WrongUse(f"no such status: {name!r}; there are {', '.join(s.value for s in Status)}") from None
 
 
-async def _load(app: App, id: str) -> Loaded:
+async def _load(app: Client, id: str) -> Loaded:
     row = await app._row(id)
     loaded: Loaded | None = await app._read(app.store.load, row.pk)
     if loaded is None:
@@ -60,7 +60,7 @@ async def _load(app: App, id: str) -> Loaded:
 # -- resume -----------------------------------------------------------------------------
 
 
-async def resume(app: App, id: str) -> Run[Any]:
+async def resume(app: Client, id: str) -> Run[Any]:
     """Drop the run's end and what caused it, and queue it again."""
     for _ in range(TRIES):
         loaded = await _load(app, id)
@@ -93,7 +93,7 @@ async def resume(app: App, id: str) -> Run[Any]:
     raise NotResumable(f"run {id} changed each time it was to be resumed; look at it again: outlast show {id}")
 
 
-async def _check_children(app: App, loaded: Loaded, cause: Record | None, drop: tuple[int, ...]) -> None:
+async def _check_children(app: Client, loaded: Loaded, cause: Record | None, drop: tuple[int, ...]) -> None:
     """Refuse to resume a run before the children that ended it, or with it: it would end the same way at once."""
     run = loaded.run
     children = await app._read(lambda: app.store.runs(RunFilter(parent=run.pk), limit=10_000))
@@ -122,7 +122,7 @@ async def _check_children(app: App, loaded: Loaded, cause: Record | None, drop: 
 # -- resolve ----------------------------------------------------------------------------
 
 
-async def resolve(app: App, id: str, step: str, decision: Any, attempt: int | None, by: str) -> None:
+async def resolve(app: Client, id: str, step: str, decision: Any, attempt: int | None, by: str) -> None:
     """Record a person's decision for the attempt that is in doubt."""
     loaded = await _load(app, id)
     run = loaded.run
@@ -170,7 +170,7 @@ def _named(step: str, records: list[Record]) -> list[Record]:
 # -- fork -------------------------------------------------------------------------------
 
 
-async def fork(app: App, id: str, step: str, new_id: str | None, repeat_once: bool) -> Run[Any]:
+async def fork(app: Client, id: str, step: str, new_id: str | None, repeat_once: bool) -> Run[Any]:
     """Copy what was recorded before the step into a new run."""
     loaded = await _load(app, id)
     run, records = loaded.run, loaded.records

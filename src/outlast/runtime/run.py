@@ -16,7 +16,7 @@ from outlast.runtime import registry
 from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
-    from outlast.runtime.app import App
+    from outlast.runtime.client import Client
 
 R = TypeVar("R")
 
@@ -103,7 +103,7 @@ class Run(Generic[R]):
     It holds no connection of its own; cancelling whoever waits on it does nothing to the run.
     """
 
-    def __init__(self, app: App, row: RunRow, returns: Any = Any) -> None:
+    def __init__(self, app: Client, row: RunRow, returns: Any = Any) -> None:
         self._app = app
         self._row = row
         self._returns = returns
@@ -211,7 +211,7 @@ def _is_over(row: RunRow) -> bool:
     return row.status in ENDED or row.status is Status.STUCK
 
 
-def info_of(row: RunRow, app: App, parents: dict[int, str]) -> RunInfo:
+def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
     """Make the public view of a run. `parents` gives the run ids of parents by their keys."""
     error = where = ""
     if row.error is not None:
@@ -242,7 +242,7 @@ def info_of(row: RunRow, app: App, parents: dict[int, str]) -> RunInfo:
     )
 
 
-def steps_of(records: list[Record], app: App) -> list[StepInfo]:
+def steps_of(records: list[Record], app: Client) -> list[StepInfo]:
     """Fold a journal into one entry per step, in order of first appearance."""
     order: dict[str, list[Record]] = {}
     for record in records:
@@ -256,7 +256,7 @@ def steps_of(records: list[Record], app: App) -> list[StepInfo]:
 ENDS_ONLY = frozenset({Kind.TIMER, Kind.CHILD, Kind.MESSAGE})  # records that do not say when it was that this began
 
 
-def _fold(key: str, group: list[Record], app: App) -> StepInfo:
+def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
     last = group[-1]
     attempts = [r for r in group if r.kind is Kind.ATTEMPT]
     value, error, where = None, "", ""
@@ -312,7 +312,7 @@ def _history(group: list[Record]) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _shown(data: bytes | None, app: App) -> Any:
+def _shown(data: bytes | None, app: Client) -> Any:
     try:
         return app.codec.decode(data or b"null")
     except Exception:  # noqa: BLE001 - a reading tool never fails on one value

@@ -17,7 +17,7 @@ from outlast.runtime.moves import tell_if_moved
 from outlast.stores.verbs import Answer, Conflict, Started, StartRun
 
 if TYPE_CHECKING:
-    from outlast.runtime.app import App
+    from outlast.runtime.client import Client
 
 
 def row_of(call: Call[Any], id: str | None, codec: Codec, *, version: str, python: str = "") -> RunRow:
@@ -48,7 +48,7 @@ def row_of(call: Call[Any], id: str | None, codec: Codec, *, version: str, pytho
     )
 
 
-async def start_run(app: App, row: RunRow, definition: Definition[..., Any] | None) -> RunRow:
+async def start_run(app: Client, row: RunRow, definition: Definition[..., Any] | None) -> RunRow:
     """Start a run, or find the one that is of the same call; return it when that is committed.
 
     `definition` is what it executes, where that is known here. Raises RunConflict, StoreError.
@@ -70,7 +70,7 @@ async def start_run(app: App, row: RunRow, definition: Definition[..., Any] | No
     return answer.run
 
 
-def _heard(app: App, answer: Answer | StoreError, verb: StartRun) -> None:
+def _heard(app: Client, answer: Answer | StoreError, verb: StartRun) -> None:
     """Begin a run that was just started, whether or not its starter still waits for the answer."""
     worker = app._worker
     if worker is None:

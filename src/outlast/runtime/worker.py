@@ -293,7 +293,7 @@ class Worker:
         for row in rows:
             execution = self.executions.get(row.run)
             if execution is not None and execution is held.get(row.run):
-                execution.receive((row,))
+                execution.inbox.receive((row,))
         if any(row.run in self.executions and self.executions[row.run] is not held.get(row.run) for row in rows):
             self.fetch_inbox_soon()  # loaded meanwhile: it may have taken what was read just now, in the life before
 

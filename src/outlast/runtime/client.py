@@ -1,0 +1,192 @@
+"""What any process may ask of a store: to start runs, to find them, and to act on them. `App` is such a client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, TypeVar
+
+from outlast.core.codec import Codec
+from outlast.core.definitions import Call
+from outlast.core.errors import RunEnded, RunNotFound, StoreError, WrongUse
+from outlast.core.identity import check_run_id
+from outlast.core.lost import refuse_app
+from outlast.core.records import RunRow
+from outlast.core.settings import DidNotHappen, Happened
+from outlast.runtime import mending
+from outlast.runtime.ends import Ends
+from outlast.runtime.lookout import Lookout
+from outlast.runtime.notices import Notices
+from outlast.runtime.run import Run, RunInfo, info_of
+from outlast.runtime.starting import row_of, start_run
+from outlast.runtime.worker import Worker
+from outlast.runtime.writer import Writer
+from outlast.stores.protocol import RunFilter, Store
+from outlast.stores.verbs import Answer, Cancel, Done, Failed, Refused
+
+R = TypeVar("R")
+
+CLIENT_PATIENCE_S = 30.0
+
+
+class Client:
+    """A client of an open store. Made by `App` alone, which opens and closes it."""
+
+    url: str
+    version: str
+    codec: Codec
+    ends: Ends
+    writer: Writer
+    lookout: Lookout | None
+    notices: Notices
+    _loop: asyncio.AbstractEventLoop
+    _readers: ThreadPoolExecutor
+    _worker: Worker | None
+
+    @property
+    def store(self) -> Store:
+        """The open store. Raises WrongUse when there is none."""
+        raise NotImplementedError
+
+    async def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
+        """Start a run of a workflow, or of a single step; return when that is committed.
+
+        `id` makes it findable and the start repeatable: the same workflow and arguments again, by position or by name,
+        give the same run. Raises RunConflict for an id that is taken by another call, EncodingError (with the path) for
+        arguments that cannot be stored, WrongUse for what is not a Call or an id that cannot be one.
+        """
+        if isinstance(call, Call):
+            call.take()  # whatever becomes of it here, it was not forgotten
+        self._check_loop()
+        python = self._worker.python if self._worker is not None else ""
+        row = row_of(call, id, self.codec, version=self.version, python=python)
+        return Run(self, await start_run(self, row, call.definition), call.definition.returns)
+
+    async def get(self, id: str) -> Run[Any]:
+        """Return the run of this id. Raises RunNotFound."""
+        return Run(self, await self._row(id))
+
+    async def runs(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        reason: str | None = None,
+        workflow: str | None = None,
+        version: str | None = None,
+        id_prefix: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> list[RunInfo]:
+        """Return runs, newest first.
+
+        `status` is one or several; `reason` is that of stuck runs; `id_prefix` is taken literally. At most `limit`;
+        `before` is the id of the last run of the page before. Raises WrongUse for an unknown status or reason.
+        """
+        chosen = [status] if isinstance(status, str) else status
+        wanted = RunFilter(
+            statuses=None if chosen is None else tuple(mending.status_of(s) for s in chosen),
+            reason=mending.reason_of(reason),
+            workflow=workflow,
+            version=version,
+            id_prefix=id_prefix,
+        )
+        below = (await self._row(before)).pk if before is not None else None
+        rows = await self._read(lambda: self.store.runs(wanted, limit=limit, before=below))
+        parents = await self._parents(rows)
+        return [info_of(row, self, parents) for row in rows]
+
+    async def cancel(self, id: str) -> None:
+        """Ask a run to end; it cleans up first. Asking again changes nothing. Raises RunNotFound, RunEnded."""
+        row = await self._row(id)
+        answer = await self.ask(Cancel(id=id))
+        if isinstance(answer, Refused):
+            raise RunEnded(f"run {id} ({row.workflow}) cannot be cancelled: {answer.why}")
+        self._wake(answer)
+
+    async def resume(self, id: str) -> Run[Any]:
+        """Take a failed, cancelled or stuck run up again.
+
+        Its end is dropped, the failed step that caused it, which is tried anew, and what came of that failure; all else
+        that is recorded stays. A failure that no step caused comes again, until the workflow's own code is changed.
+        Raises NotResumable (an effect came of the failure or the cancellation, or may have; the run is in doubt, or
+        goes on), RunNotFound.
+        """
+        return await mending.resume(self, id)
+
+    async def resolve(
+        self,
+        id: str,
+        step: str,
+        decision: Happened | DidNotHappen | Literal["fail"],
+        *,
+        attempt: int | None = None,
+        by: str = "",
+    ) -> None:
+        """Decide an attempt in doubt: `Happened(value)`, `DidNotHappen()` or `"fail"`; for this attempt and no other.
+
+        `step` is its identity (`main/charge#1`), or its name where only one is in doubt. With `attempt` it is refused
+        when another one is in doubt by now. `by` says who decides. Raises NotResumable, RunNotFound.
+        """
+        await mending.resolve(self, id, step, decision, attempt, by)
+
+    async def fork(self, id: str, step: str, *, new_id: str | None = None, repeat_once: bool = False) -> Run[Any]:
+        """Start a new run from what a run had recorded before a step, timer or child. The original is left alone.
+
+        `step` is an identity (`main/charge#1`) or a name, which means the first of that name. Where the original
+        went on to record a `once` step, that effect would happen again, so `repeat_once=True` must say that this is
+        wanted; where it has not ended, too, since both may come to such a step. The same fork again, by `new_id`, gives
+        the same run. Raises NotResumable, RunConflict, RunNotFound.
+        """
+        return await mending.fork(self, id, step, new_id, repeat_once)
+
+    # -- shared by clients -------------------------------------------------------------------
+
+    async def ask(self, verb: Any, heard: Callable[[Answer | StoreError], None] | None = None) -> Answer:
+        """Have a verb of a client committed, and return its answer. Raises StoreError.
+
+        `heard(answer)` is called in any case, also when the caller no longer waits.
+        """
+        self._check_loop()
+        answer = await self.writer.ask(verb, CLIENT_PATIENCE_S, heard)
+        if isinstance(answer, Failed):
+            raise StoreError(f"{self.url}: {answer.why}")
+        return answer
+
+    async def _row(self, id: str) -> RunRow:
+        row: RunRow | None = await self._read(self.store.run, check_run_id(id))
+        if row is None:
+            raise RunNotFound(f"no run has the id {id!r} in {self.url}; `outlast runs` lists them")
+        return row
+
+    async def _read(self, function: Callable[..., Any], *args: Any) -> Any:
+        self._check_loop()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, function, *args)
+
+    async def _parents(self, rows: Sequence[RunRow]) -> dict[int, str]:
+        """Return the run ids of the parents of child runs, by key."""
+
+        def look(pks: set[int]) -> dict[int, str]:
+            found = ((pk, self.store.run_by_pk(pk)) for pk in pks)
+            return {pk: row.id for pk, row in found if row is not None}
+
+        pks = {row.parent for row in rows if row.parent is not None}
+        return await self._read(look, pks) if pks else {}
+
+    def _executes(self, pk: int) -> bool:
+        return self._worker is not None and pk in self._worker.executions
+
+    def _wake(self, answer: Answer) -> None:
+        if self._worker is not None and isinstance(answer, Done):
+            self._worker.wake(answer.woke)
+            self._worker.claims.look()
+        self.ends.look_soon()
+
+    def _check_loop(self) -> None:
+        """Say so when a coroutine of another event loop asks: it would wait for ever."""
+        refuse_app()
+        self.store  # noqa: B018 - says so when the App is not open
+        if asyncio.get_running_loop() is not self._loop:
+            raise WrongUse(
+                "this App was opened in another event loop; open one here, or use outlast.sync from several threads"
+            )
