@@ -26,18 +26,18 @@ WIDTH = 100
 
 GROUPS = {
     "Defining": ("step", "transaction", "workflow", "Retry", "Happened", "DidNotHappen", "Unknown", "Call"),
-    "Running": ("App", "outbox", "Run", "RunInfo", "StepInfo", "Notice"),
-    "In a workflow": ("call", "start", "scope", "patched", "now", "uuid4", "random"),
+    "Running": ("App", "outbox", "Run", "RunInfo", "StepInfo", "MessageInfo", "Notice"),
+    "In a workflow": ("call", "start", "receive", "scope", "patched", "now", "uuid4", "random"),
     "In a step": ("idempotency_key", "attempt", "fence", "heartbeat", "annotate"),
-    "In both": ("current",),
+    "In both": ("send", "current"),
 }
 ERRORS = "Errors"  # all that are exceptions, in the order of `core/errors.py`
 
 # What of a class is public; a class that is not here shows none of its members.
 MEMBERS = {
-    "App": ("start", "run", "get", "runs", "cancel", "resume", "resolve", "fork", "drain", "close"),
+    "App": ("start", "run", "get", "runs", "send", "cancel", "resume", "resolve", "fork", "drain", "close"),
     "Call": ("result", "is_step"),
-    "Run": ("id", "workflow", "result", "status", "info", "steps", "cancel"),
+    "Run": ("id", "workflow", "result", "status", "info", "steps", "send", "messages", "cancel"),
     "current": ("run_id", "workflow", "step_id", "logger"),
 }
 SYNC = "sync"  # the module with a page of its own, and what of its classes is shown
@@ -50,7 +50,14 @@ SPELLED = {  # names of the source that say nothing to a reader
     r"\bErrors\b": "tuple[type[BaseException], ...]",
     r"\bListener\b": "Callable[[Notice], None]",
 }
-NOT_CONSTRUCTED = {"Call", "Run", "RunInfo", "StepInfo", "Notice"}  # users get these, and do not make them
+NOT_CONSTRUCTED = {
+    "Call",
+    "Run",
+    "RunInfo",
+    "StepInfo",
+    "MessageInfo",
+    "Notice",
+}  # users get these, and do not make them
 
 
 def groups() -> dict[str, tuple[str, ...]]:

@@ -35,6 +35,8 @@ from outlast.core.retry import Retry
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
 from outlast.runtime.decorators import step, workflow
+from outlast.runtime.infos import MessageInfo, RunInfo, StepInfo
+from outlast.runtime.messages import receive, send
 from outlast.runtime.notices import Notice
 from outlast.runtime.operations import (
     annotate,
@@ -52,7 +54,7 @@ from outlast.runtime.operations import (
     uuid4,
 )
 from outlast.runtime.outbox import outbox
-from outlast.runtime.run import Run, RunInfo, StepInfo
+from outlast.runtime.run import Run
 from outlast.runtime.transactions import transaction
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ __all__ = [
     "Happened",
     "InDoubt",
     "LostRun",
+    "MessageInfo",
     "NotAStore",
     "NotDeterministic",
     "NotResumable",
@@ -114,7 +117,9 @@ __all__ = [
     "outbox",
     "patched",
     "random",
+    "receive",
     "scope",
+    "send",
     "start",
     "step",
     "transaction",

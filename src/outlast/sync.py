@@ -38,9 +38,10 @@ from outlast.core.lost import refuse_app, refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.importing import refuse_while_imported
+from outlast.runtime.infos import MessageInfo, RunInfo, StepInfo
 from outlast.runtime.loop_beside import LoopBeside
+from outlast.runtime.messages import send_blocking
 from outlast.runtime.operations import check_child, detach
-from outlast.runtime.run import RunInfo, StepInfo
 from outlast.runtime.script import tell_interrupted
 
 R = TypeVar("R")
@@ -82,6 +83,14 @@ class Run(Generic[R]):
     def steps(self, *, after: int = 0, limit: int | None = None) -> list[StepInfo]:
         """See `outlast.Run.steps`."""
         return self._loop.wait(self._run.steps(after=after, limit=limit))
+
+    def send(self, name: str, value: Any = None, *, id: str | None = None) -> str:
+        """See `outlast.Run.send`."""
+        return self._loop.wait(self._run.send(name, value, id=id))
+
+    def messages(self) -> list[MessageInfo]:
+        """See `outlast.Run.messages`."""
+        return self._loop.wait(self._run.messages())
 
     def cancel(self) -> None:
         """See `outlast.Run.cancel`."""
@@ -178,6 +187,10 @@ class App:
         """See `outlast.App.cancel`."""
         self._wait(self._app.cancel(id))
 
+    def send(self, run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
+        """See `outlast.App.send`."""
+        return self._wait(self._app.send(run, name, value, id=id, early=early))
+
     def resume(self, id: str) -> Run[Any]:
         """See `outlast.App.resume`."""
         return self._run(self._wait(self._app.resume(id)))
@@ -231,6 +244,22 @@ def start(call: Call[R], *, id: str | None = None) -> Child[R]:
     return Child(call)
 
 
+def receive(name: str, *, type: Any = Any, timeout: float | None = None) -> Any:
+    """In a sync workflow: wait for the next message of this name and return its value; see `outlast.receive`."""
+    call = outlast.receive(name, type=type, timeout=timeout)
+    if not call.place.ops.blocking:
+        call.take()
+        raise WrongUse("outlast.sync.receive blocks; in an async workflow write: await outlast.receive(...)")
+    return call.result()
+
+
+def send(run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
+    """In a sync workflow or step: send a message to another run; see `outlast.send`."""
+    if isinstance(here.get(), InBody):
+        return outlast.send(run, name, value, id=id, early=early).result()
+    return send_blocking(run, name, value, id, early)
+
+
 def sleep(seconds: float) -> None:
     """Sleep: durably in a sync workflow, where it survives restarts; plainly elsewhere."""
     place = here.get()
@@ -244,4 +273,4 @@ def sleep(seconds: float) -> None:
         raise WrongUse("outlast.sync.sleep blocks; in an async workflow write: await asyncio.sleep(...)")
 
 
-__all__ = ["App", "Child", "Run", "sleep", "start"]
+__all__ = ["App", "Child", "Run", "receive", "send", "sleep", "start"]

@@ -9,7 +9,7 @@ import pytest
 from outlast.core.records import Fork, Kind, Record
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Cancel, Conflict, Done, ForkRun, Refused, Resolve, Resume, Started, StartRun, Verb
-from tests.conformance.world import World, finish, message, park, record, release, run_row, stick, write
+from tests.conformance.world import World, finish, park, record, release, run_row, stick, write
 
 KEY = "main/charge#1"
 
@@ -196,17 +196,6 @@ def test_a_resume_sent_again_when_all_is_over_stands(world: World) -> None:
     world.do(finish(run))
     assert world.do(resume) == Done()
     assert world.get(run.pk).status is Status.SUCCEEDED
-
-
-def test_a_message_that_the_first_life_took_may_be_sent_to_the_second(world: World) -> None:
-    run = world.running()
-    world.do(message())
-    (row,) = world.store.inbox("w1")
-    world.do(write(run, record(1, Kind.MESSAGE), consumes=(row.id,)))
-    world.do(finish(run, Status.FAILED, last_seq=1))
-    world.do(Resume(id="run", status=Status.FAILED, last_seq=1))
-    world.do(message())
-    assert world.inbox(run.pk) == [(Kind.MESSAGE, "topic", "m1")]
 
 
 def test_a_zombie_of_the_first_life_is_fenced_after_a_resume(world: World) -> None:

@@ -6,8 +6,19 @@ import pytest
 
 from outlast.core.records import InboxRow, Kind
 from outlast.core.transitions import Status
-from outlast.stores.verbs import Cancel, Done, Kept, Refused, Resume, Send
-from tests.conformance.world import World, finish, message, park, record, release, stick, take_over, write
+from outlast.stores.verbs import Cancel, Done, ForkRun, Kept, Prune, Refused, Resume, Send, Started, StartRun
+from tests.conformance.world import (
+    World,
+    finish,
+    message,
+    park,
+    record,
+    release,
+    run_row,
+    stick,
+    take_over,
+    write,
+)
 
 
 def test_a_message_comes_back_as_it_was_sent(world: World) -> None:
@@ -242,14 +253,102 @@ def test_nobody_is_not_cancelled(world: World) -> None:
 # -- the end ---------------------------------------------------------------------
 
 
-def test_the_end_of_a_run_clears_its_inbox(world: World) -> None:
+def test_the_end_of_a_run_clears_its_inbox_of_all_but_messages(world: World) -> None:
     for name, status in (("a", Status.SUCCEEDED), ("b", Status.FAILED), ("c", Status.CANCELLED)):
         run = world.running(name)
         world.do(message(name))
+        world.do(Cancel(id=name))
         world.do(finish(run, status))
-        assert world.inbox(run.pk) == []
+        assert world.inbox(run.pk) == [(Kind.MESSAGE, "topic", "m1")]
     stuck = world.running("d")
     world.do(stick(stuck))
     world.do(message("d"))
     world.do(Cancel(id="d"))
-    assert world.inbox(stuck.pk) == []
+    assert world.inbox(stuck.pk) == [(Kind.MESSAGE, "topic", "m1")]
+
+
+def test_a_run_that_has_ended_takes_no_message_but_one_that_it_has_had(world: World) -> None:
+    run = world.running()
+    world.do(message(message_id="taken"))
+    world.do(message(message_id="unread"))
+    taken = world.store.inbox("w1")[0]
+    world.do(write(run, record(1, Kind.MESSAGE), consumes=(taken.id,)))
+    world.do(finish(run, last_seq=1))
+    assert world.do(message(message_id="taken")) == Done()
+    assert world.do(message(message_id="unread")) == Done()
+    answer = world.do(message(message_id="new"))
+    assert isinstance(answer, Refused)
+    assert answer.run is not None
+
+
+def test_a_run_that_is_resumed_finds_what_nobody_took_and_hears_nothing_twice(world: World) -> None:
+    run = world.running()
+    world.do(message(message_id="taken"))
+    world.do(message(message_id="unread"))
+    taken = world.store.inbox("w1")[0]
+    world.do(write(run, record(1, Kind.MESSAGE), consumes=(taken.id,)))
+    world.do(finish(run, Status.FAILED, last_seq=1))
+    world.do(Resume(id="run", status=Status.FAILED, last_seq=1))
+    for known in ("taken", "unread"):
+        world.do(message(message_id=known))
+    assert [message_id for _, _, message_id in world.inbox(run.pk)] == ["unread"]
+
+
+# -- before the start ------------------------------------------------------------
+
+
+def new(id: str, claim_by: str | None = None) -> StartRun:
+    """Make the start of a run."""
+    return StartRun(run=run_row(id), claim_by=claim_by)
+
+
+def early(id: str = "run", message_id: str = "m1", value: bytes = b"1") -> Send:
+    """Make a message that may come before its run."""
+    return Send(id=id, kind=Kind.MESSAGE, key="topic", message_id=message_id, value=value, early=True)
+
+
+def test_what_comes_before_a_run_is_there_when_it_starts_in_order_and_once(world: World) -> None:
+    for message_id in ("m2", "m1", "m2", "m3"):
+        assert world.do(early(message_id=message_id)) == Done()
+    world.do(early("another"))
+    world.worker()
+    answer = world.do(new("run", claim_by="w1"))
+    assert isinstance(answer, Started)
+    assert answer.mail
+    assert [row.message_id for row in world.store.inbox("w1")] == ["m2", "m1", "m3"]
+    assert world.do(early(message_id="m1")) == Done((answer.run.pk,))
+    assert len(world.store.inbox("w1")) == 3
+
+
+def test_it_is_there_in_whatever_way_its_run_is_started(world: World) -> None:
+    world.worker()
+    for name in "abcd":
+        world.do(early(name))
+    many = world.store.transact([new("a"), new("x"), new("b", claim_by="w1")])
+    assert [getattr(answer, "mail", None) for answer in many] == [True, False, True]
+    again = world.do(new("a"))
+    assert isinstance(again, Started)
+    both = world.store.transact([early("c", "m2"), new("c"), early("c", "m3")])
+    assert isinstance(both[1], Started)
+    assert [message_id for _, _, message_id in world.inbox(both[1].run.pk)] == ["m1", "m2", "m3"]
+
+
+def test_a_fork_has_what_was_sent_to_its_id(world: World) -> None:
+    source = world.running()
+    world.do(early("fork"))
+    answer = world.do(ForkRun(source=source.pk, keep=(), run=run_row("fork")))
+    assert isinstance(answer, Started)
+    assert world.inbox(answer.run.pk) == [(Kind.MESSAGE, "topic", "m1")]
+
+
+def test_only_a_message_comes_before_its_run(world: World) -> None:
+    assert isinstance(world.do(Send(id="run", kind=Kind.CANCEL, key="", message_id="m", early=True)), Refused)
+
+
+def test_what_no_run_ever_asked_for_is_pruned(world: World) -> None:
+    world.do(early("old"))
+    world.clock.advance(100)
+    world.do(early("new"))
+    world.do(Prune(before=world.clock.wall() - 50))
+    answers = [world.do(new(name)) for name in ("old", "new")]
+    assert [isinstance(answer, Started) and answer.mail for answer in answers] == [False, True]

@@ -21,7 +21,7 @@ from outlast import App, Retry
 from outlast.cli.exits import ExitCode
 from outlast.cli.tree import Branch, Entry, branches_of
 from outlast.core.errors import WrongUse
-from outlast.runtime.run import StepInfo
+from outlast.runtime.infos import StepInfo
 from tests.unit.outlast_command import Outlast
 
 

@@ -13,7 +13,7 @@ from outlast.cli.options import AppName, Json, Prefix, ReasonName, Statuses, Url
 from outlast.cli.output import print_json, print_note, print_table, status_text
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, with_where
 from outlast.runtime.app import App
-from outlast.runtime.run import RunInfo
+from outlast.runtime.infos import RunInfo
 
 DETAIL_LENGTH = 120
 COLUMNS = ("run", "workflow", "status", "created", "took", "detail")

@@ -23,7 +23,7 @@ from outlast.core.errors import RunNotFound
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
-from outlast.runtime.run import RunInfo, StepInfo, info_of, steps_of
+from outlast.runtime.infos import RunInfo, StepInfo, info_of, steps_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
 from outlast.stores.protocol import Loaded, RunFilter
 

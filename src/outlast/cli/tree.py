@@ -10,7 +10,7 @@ from rich.tree import Tree
 
 from outlast.cli.wording import ago, clock_time, lasted, shortened, visible, visible_lines, with_where
 from outlast.core.records import RunRow
-from outlast.runtime.run import StepInfo
+from outlast.runtime.infos import StepInfo
 
 VALUE_LENGTH = 100
 LATE_S = 1.0

@@ -20,6 +20,7 @@ VERBS = {
     "runs": "List runs, newest first.",
     "show": "Show one run: its steps, and what it waits for.",
     "result": "Wait for a run's result and print it.",
+    "send": "Send a message to a run.",
     "cancel": "Ask a run to end.",
     "resume": "Take a failed, cancelled or stuck run up again.",
     "resolve": "Decide a step that is in doubt.",

@@ -10,16 +10,16 @@ import msgspec
 from outlast.core.errors import DecodingError
 
 
-def from_json(value: Any, annotation: Any) -> Any:
+def from_json(value: Any, annotation: Any, *, strict: bool = False) -> Any:
     """Return what plain JSON (dict, list, str, int, float, bool, None) is as `annotation`: a dataclass, a date...
 
-    What is of the annotated type already, and what the annotation says nothing of, comes back as it is.
-    Raises DecodingError where the two do not fit.
+    What is of the annotated type already, and what the annotation says nothing of, comes back as it is. Unless it is
+    `strict`, a number may be written as a text. Raises DecodingError where the two do not fit.
     """
     try:
         if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
             return value
-        return msgspec.convert(value, annotation, strict=False, dec_hook=_of_class)
+        return msgspec.convert(value, annotation, strict=strict, dec_hook=_of_class)
     except msgspec.ValidationError as error:
         raise DecodingError(f"{value!r} is no {getattr(annotation, '__name__', annotation)}: {error}") from None
     except (TypeError, NotImplementedError):

@@ -13,9 +13,10 @@ from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.errors import EncodingError, LostRun
 from outlast.core.identity import child_run_id, derive, here, recorded_args
-from outlast.core.loop import RunLoop
+from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import Kind, Record, RunRow
+from outlast.core.waits import Wait
 
 if TYPE_CHECKING:
     from outlast.core.engine import Engine
@@ -63,6 +64,10 @@ class BodyOperations:
         pending = future.pending = Pending(
             cast("Engine", self), call, encoded, recorded_args(codec.comparable(args, encoded)), future
         )
+        if isinstance(call.definition, Wait) and call.definition.timeout is not None:
+            due = self.loop.now + call.definition.timeout
+            timer = RunTimer(due, self._too_late, (pending,), self.loop, None)
+            pending.timer = self.loop.set_timer(f"{key}/!timeout", timer)
         self.calls[key] = pending
         pending.queued = True
         self._starts.append(pending)
@@ -120,8 +125,20 @@ class BodyOperations:
             self._patches[key] = answer
         return answer
 
+    def _too_late(self, pending: Pending) -> None:
+        """End a wait whose time is over."""
+        if not pending.done:
+            self._withdraw(pending)
+            pending.future.set_exception(cast("Wait[Any]", pending.call.definition).too_late())
+            pending.future.exception()  # the body may never look at it
+
     def _withdraw(self, pending: Pending) -> None:
         if not pending.withdrawn:
             pending.withdrawn = True
             pending.given_up = f"{pending.key} {self.loop.seq} {self.loop.now!r}"
             self.withdrawn.append(pending)
+            if pending.is_wait:  # no record can speak of it any more
+                self._done.add(pending.key)
+                self.calls.pop(pending.key, None)
+                if pending.timer is not None:
+                    pending.timer.cancel()

@@ -84,6 +84,20 @@ class InBody(Place):
         self.branch = branch
 
 
+class Post(Protocol):
+    """What carries something of a step's to a store: a verb, and its answer. `codec` makes its values."""
+
+    codec: Any
+
+    async def ask(self, verb: Any) -> Any:
+        """Have a verb committed and return its answer."""
+        ...
+
+    def ask_from_thread(self, verb: Any) -> Any:
+        """Do so, blocking, in a thread that is not the worker's."""
+        ...
+
+
 class InStep(Place):
     """In an attempt of a step."""
 
@@ -94,14 +108,24 @@ class InStep(Place):
         "fence",
         "given_up",
         "incarnation",
+        "post",
         "run_id",
+        "sent",
         "step_id",
         "step_name",
         "workflow",
     )
 
     def __init__(
-        self, run_id: str, workflow: str, step_id: str, step_name: str, attempt: int, incarnation: str, fence: int
+        self,
+        run_id: str,
+        workflow: str,
+        step_id: str,
+        step_name: str,
+        attempt: int,
+        incarnation: str,
+        fence: int,
+        post: Post | None = None,
     ) -> None:
         self.run_id = run_id
         self.workflow = workflow
@@ -110,6 +134,8 @@ class InStep(Place):
         self.attempt = attempt
         self.incarnation = incarnation
         self.fence = fence
+        self.post = post
+        self.sent = 0  # messages
         self.annotations: dict[str, Any] = {}
         self.beat: float | None = None
         self.given_up = False  # set by the loop, read in the step's thread

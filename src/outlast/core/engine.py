@@ -217,7 +217,7 @@ class Engine(BodyOperations):
     def _replay(self, record: Record) -> bool:
         """Apply one recorded entry to the body as it stands; tell whether the body has something to see."""
         match record.kind:
-            case Kind.STEP | Kind.CHILD:
+            case Kind.STEP | Kind.CHILD | Kind.MESSAGE:
                 return self._apply(record, *self._decode(record, self._match(record)))
             case Kind.LATE:
                 late = self.calls.get(record.key)
@@ -248,10 +248,9 @@ class Engine(BodyOperations):
         pending = self.calls.get(record.key)
         if pending is None or pending.done or (pending.withdrawn and record.kind in EVENTS):
             raise self._diverged(record, "the code makes no such call at this point")
-        if pending.is_child != (record.kind in (Kind.CHILD, Kind.START)) and record.kind is not Kind.LATE:
-            raise self._diverged(
-                record, f"the code calls the {'workflow' if pending.is_child else 'step'} {pending.name} here"
-            )
+        if not _fits(record.kind, pending):
+            called = f"calls the {pending.call.definition.noun} {pending.name}"
+            raise self._diverged(record, f"the code {'waits for a message' if pending.is_wait else called} here")
         if record.args is not None and pending.call.settings.check_args and record.args != pending.args:
             raise self._diverged(record, f"the code calls it with other arguments: {short(pending.args)}")
         return pending
@@ -293,6 +292,8 @@ class Engine(BodyOperations):
         else:
             pending = self.calls.pop(record.key)
             pending.intent = pending.resolution = pending.encoded = None
+            if pending.timer is not None:
+                pending.timer.cancel()
             self._done.add(record.key)
             self._complete(pending.future, record.key, value, error)
         return True
@@ -307,3 +308,16 @@ class Engine(BodyOperations):
         self._culprits.remember(error, key)
         future.set_exception(error)
         future.exception()  # an outcome that the body never looks at is not worth a warning
+
+
+def _fits(kind: Kind, pending: Pending) -> bool:
+    """Tell whether a record of this kind can speak of this call."""
+    match kind:
+        case Kind.LATE:
+            return True
+        case Kind.MESSAGE:
+            return pending.is_wait
+        case Kind.CHILD | Kind.START:
+            return pending.is_child
+        case _:
+            return pending.call.is_step

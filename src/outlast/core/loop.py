@@ -261,13 +261,16 @@ class RunLoop(asyncio.AbstractEventLoop):
             raise LostRun(
                 "a timer was set in a context that has lost its run; do not replace the context in a workflow body"
             )
-        timer = RunTimer(when, callback, args, self, context)
+        return self.set_timer(place.branch.timer(), RunTimer(when, callback, args, self, context))
+
+    def set_timer(self, key: str, timer: RunTimer) -> RunTimer:
+        """Have a timer fire when its event is delivered; `key` is its identity."""
         self._timer_count += 1
-        timer.key = place.branch.timer()
+        timer.key = key
         timer.ordinal = self._timer_count
         timer.cause = self.seq
         self.timers[timer.key] = timer
-        heapq.heappush(self._heap, (when, timer.ordinal, timer))
+        heapq.heappush(self._heap, (timer.when(), timer.ordinal, timer))
         return timer
 
     def _timer_handle_cancelled(self, handle: Any) -> None:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from outlast.core.definitions import Call
 from outlast.core.errors import StepError
 from outlast.core.frames import keep_where, where_of
+from outlast.core.loop import RunTimer
 from outlast.core.records import Record
 from outlast.core.telling import text_of_error
+from outlast.core.waits import Wait
 
 if TYPE_CHECKING:
     from outlast.core.engine import Engine
@@ -86,10 +88,12 @@ class Pending:
         "given_up",
         "intent",
         "is_child",
+        "is_wait",
         "key",
         "name",
         "queued",
         "resolution",
+        "timer",
         "withdrawn",
     )
 
@@ -98,7 +102,8 @@ class Pending:
         self.call = call
         self.key = call.key
         self.name = call.definition.name
-        self.is_child = not call.is_step
+        self.is_wait = isinstance(call.definition, Wait)
+        self.is_child = not call.is_step and not self.is_wait
         self.effect = call.settings.effect
         self.args = args  # as they are recorded
         self.encoded: bytes | None = encoded if self.is_child or not _is_plain(call) else None  # until it is done
@@ -109,6 +114,7 @@ class Pending:
         self.resolution: Record | None = None
         self.begun = False  # its child run is started, and that is recorded
         self.queued = False  # for `take_starts`
+        self.timer: RunTimer | None = None  # that ends the wait
         self.withdrawn = False  # nobody waits for it any more
         self.given_up = ""  # then: in the turn of which event, which is the same in every replay
 

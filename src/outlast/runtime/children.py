@@ -58,7 +58,7 @@ def start_child(execution: Execution, pending: Pending) -> None:
             if answer.run.status in ENDED:
                 execution.calmly(_already_ended, execution, pending, answer.run)
             elif answer.created:  # now, or by an earlier execution of this run, which had got as far as this call
-                worker.claims.begin_started(answer.run, new=pending.cause > execution.replayed)
+                worker.claims.begin_started(answer.run, new=pending.cause > execution.replayed and not answer.mail)
         elif isinstance(answer, (Started, Conflict)):
             whose = ", a child of another parent" if answer.run.parent not in (None, row.pk) else ""
             error = RunConflict(

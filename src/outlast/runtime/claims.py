@@ -170,7 +170,7 @@ class Claims:
     def begin_started(self, row: RunRow, *, new: bool = True) -> None:
         """A run was just started: execute it, if it was claimed for this worker.
 
-        Where it may have been started before (`new=False`) it may have a journal, and is loaded.
+        Where it may have been started before (`new=False`) it may have a journal, or messages, and is loaded.
         """
         self._worker.notices("run.started", run=row.id, workflow=row.workflow)
         if row.owner != self._worker.id or self._has(row.pk):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
@@ -16,9 +17,11 @@ from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime import mending
 from outlast.runtime.ends import Ends
+from outlast.runtime.infos import RunInfo, info_of
 from outlast.runtime.lookout import Lookout
+from outlast.runtime.messages import check_answer, check_message_id, message
 from outlast.runtime.notices import Notices
-from outlast.runtime.run import Run, RunInfo, info_of
+from outlast.runtime.run import Run
 from outlast.runtime.starting import row_of, start_run
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
@@ -103,6 +106,20 @@ class Client:
         if isinstance(answer, Refused):
             raise RunEnded(f"run {id} ({row.workflow}) cannot be cancelled: {answer.why}")
         self._wake(answer)
+
+    async def send(self, run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
+        """Send a message to a run, where `outlast.receive(name)` takes it; return its id when that is committed.
+
+        It is kept by the run's id until the run takes it, also across crashes, in the order in which messages were
+        sent. `id` makes it repeatable: the same id again is the same message. With `early` it is kept for a run that
+        is still to be started. Raises RunEnded, RunNotFound, EncodingError (with the path), WrongUse.
+        """
+        message_id = check_message_id(id) if id is not None else os.urandom(16).hex()
+        verb = message(self.codec, check_run_id(run), name, value, message_id, early)
+        answer = await self.ask(verb)
+        check_answer(verb, answer)
+        self._wake(answer)
+        return message_id
 
     async def resume(self, id: str) -> Run[Any]:
         """Take a failed, cancelled or stuck run up again.

@@ -20,6 +20,7 @@ from outlast.core.identity import shown
 from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
+from outlast.core.waits import Wait
 from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
 from outlast.runtime.notices import log, of_error
@@ -197,6 +198,7 @@ class Execution:
             self.steps.busy
             or self._gates
             or self.queued
+            or self.inbox.mail.busy
             or engine.busy
             or engine.unsent
             or self.committed < engine.last_seq
@@ -228,8 +230,12 @@ class Execution:
             dues.append((timer.when(), f"timer {shown(timer.key)}"))
         if dues:
             return min(dues)
-        children = [p.key for p in self.engine.waits_for() if p.is_child]
-        return None, f"child {children[0]}" if children else "something that nothing of this run can bring about"
+        waits = [
+            f"a message {wait.mailbox!r}" if isinstance(wait := p.call.definition, Wait) else f"child {p.key}"
+            for p in self.engine.waits_for()
+            if p.is_child or p.is_wait
+        ]
+        return None, waits[0] if waits else "something that nothing of this run can bring about"
 
     def _park(self) -> None:
         self._rest = None
@@ -252,9 +258,9 @@ class Execution:
             else:
                 self.worker.lost_run(self, answer)
 
-        self.worker.writer.submit(
-            Park(worker=self.worker.id, run=self.row.pk, claim=self.row.claim, due=due, detail=says), done
-        )
+        unread = tuple(row.id for row in self.inbox.mail.unread())  # nobody waits for these
+        verb = Park(worker=self.worker.id, run=self.row.pk, claim=self.row.claim, due=due, detail=says, ignoring=unread)
+        self.worker.writer.submit(verb, done)
 
     # -- leaving -------------------------------------------------------------------------------
 
@@ -319,6 +325,9 @@ class Execution:
             if self.closed:
                 return
             if isinstance(answer, Done):
+                if unread := self.inbox.mail.unread():
+                    names = sorted({row.key for row in unread})
+                    self.worker.notices("run.unread", run=self.row.id, messages=len(unread), names=names)
                 self.worker.run_ended(self, verb, answer.woke, error)
             else:
                 self.worker.lost_run(self, answer)

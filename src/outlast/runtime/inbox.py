@@ -9,6 +9,7 @@ from outlast.core.errors import OutlastError, RunCancelled
 from outlast.core.records import InboxRow, Kind
 from outlast.core.transitions import Reason
 from outlast.runtime.children import outcome_of_child
+from outlast.runtime.mail import Mail
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -20,6 +21,7 @@ class Inbox:
     def __init__(self, execution: Execution) -> None:
         self._run = execution
         self.consumes: tuple[int, ...] = ()
+        self.mail = Mail(execution)
         self._received: set[int] = set()
 
     def receive(self, rows: Sequence[InboxRow]) -> None:
@@ -38,6 +40,8 @@ class Inbox:
             return
         if item.kind is Kind.CANCEL:
             self._cancel(item)
+        elif item.kind is Kind.MESSAGE:
+            self.mail.arrived(item)
         else:
             self.child_over(item.key, item.ok, item.value, item.id)
 

@@ -33,7 +33,8 @@ _clock = SystemClock()
 _log = logging.getLogger("outlast.run")
 
 
-def _body(what: str) -> InBody:
+def body_here(what: str) -> InBody:
+    """Return the place in a workflow body. Raises WrongUse elsewhere, LostRun where the run was lost."""
     place = here.get()
     if isinstance(place, InBody):
         place.ops.check()
@@ -49,10 +50,11 @@ def _in_body(what: str) -> InBody | None:
     place = here.get()
     if place is None:
         refuse_lost(f"outlast.{what}")
-    return _body(what) if isinstance(place, InBody) else None
+    return body_here(what) if isinstance(place, InBody) else None
 
 
-def _step(what: str) -> InStep:
+def step_here(what: str) -> InStep:
+    """Return the place in a step. Raises WrongUse elsewhere."""
     place = here.get()
     if isinstance(place, InStep):
         return place
@@ -125,7 +127,7 @@ def scope(key: str) -> Iterator[None]:
     `with outlast.scope(order.id): ...`. In a generator it holds for the generator's own code and not for who iterates
     it. Raises WrongUse outside of a workflow, and when it is left by another task than the one that entered it.
     """
-    before = _body(f"scope({key!r})")
+    before = body_here(f"scope({key!r})")
     mine = scopes.enter(before, str(key), sys._getframe(1))
     try:
         yield
@@ -146,7 +148,7 @@ def patched(key: str) -> bool:
     `key` names the change. True is recorded, so the answer stays the same for the run. Raises WrongUse outside of a
     workflow, and for a key that is not printable text.
     """
-    place = _body(f"patched({key!r})")
+    place = body_here(f"patched({key!r})")
     given: object = key
     if not isinstance(given, str) or not given.isprintable():
         raise WrongUse(f"outlast.patched({key!r}): a key is printable text")
@@ -210,7 +212,7 @@ def check_child(call: Call[Any], id: str | None) -> InBody:
     """Give the call of a child its id; return where it is made. Raises WrongUse for what cannot be started here."""
     if isinstance(call, Call):
         call.take()  # whatever becomes of it here, it was not forgotten
-    place = _body("start()")
+    place = body_here("start()")
     if not isinstance(call, Call) or call.is_step:  # type: ignore[redundant-expr]
         raise WrongUse(
             f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to "
@@ -235,12 +237,12 @@ def idempotency_key() -> str:
 
     32 hexadecimal digits, to be sent along with a request. Raises WrongUse outside of a step.
     """
-    return _step("idempotency_key()").idempotency_key
+    return step_here("idempotency_key()").idempotency_key
 
 
 def attempt() -> int:
     """Return which attempt of the step this is; the first is 1. Raises WrongUse outside of a step."""
-    return _step("attempt()").attempt
+    return step_here("attempt()").attempt
 
 
 def fence() -> int:
@@ -249,7 +251,7 @@ def fence() -> int:
     A system that keeps the highest one it has seen for a run can refuse a worker that was replaced. Raises WrongUse
     outside of a step.
     """
-    return _step("fence()").fence
+    return step_here("fence()").fence
 
 
 def heartbeat() -> None:
@@ -258,7 +260,7 @@ def heartbeat() -> None:
     Raises CancelledError when it does not: the step was cancelled or timed out, or the run is no longer this worker's.
     For sync steps, whose thread nothing can stop from outside. Raises WrongUse outside of a step.
     """
-    place = _step("heartbeat()")
+    place = step_here("heartbeat()")
     if place.given_up:
         raise asyncio.CancelledError(
             f"step {place.step_id} of run {place.run_id} was given up; its result will not be used"
@@ -272,7 +274,7 @@ def annotate(**facts: Any) -> None:
     They stand as JSON in `StepInfo.note` once the step has its outcome; what JSON cannot hold becomes its text. Raises
     WrongUse outside of a step.
     """
-    _step("annotate()").annotations.update(facts)
+    step_here("annotate()").annotations.update(facts)
 
 
 # -- both -------------------------------------------------------------------------------

@@ -79,6 +79,6 @@ def _heard(app: Client, answer: Answer | StoreError, verb: StartRun) -> None:
         worker.claims.start_answered()
     if isinstance(answer, Started):
         if answer.created:
-            worker.claims.begin_started(answer.run)
+            worker.claims.begin_started(answer.run, new=not answer.mail)
     elif isinstance(answer, StoreError):  # it may have been started for this worker before the store went away
         worker.claims.reconcile_soon()

@@ -91,6 +91,8 @@ class Steps:
         run = self._run
         if pending.intent is not None:
             self.doubts[pending.key] = Doubt(self, run, pending, recovered=True)
+        elif pending.is_wait:
+            run.inbox.mail.wait(pending)
         elif pending.is_child:
             run.after_commit(run.calmly, start_child, run, pending)
         elif pending.effect is not Effect.PURE:
@@ -183,7 +185,7 @@ class Steps:
 
     def _begin(self, pending: Pending, number: int, deadline: float | None = None) -> None:
         row, worker, key = self._run.row, self._worker, pending.key
-        place = InStep(row.id, row.workflow, key, pending.name, number, row.incarnation, row.claim)
+        place = InStep(row.id, row.workflow, key, pending.name, number, row.incarnation, row.claim, worker.post)
         try:
             arguments = pending.arguments()
         except OutlastError as refused:

@@ -32,6 +32,7 @@ from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import LockFile
 from outlast.runtime.notices import Notices, log, of_error
 from outlast.runtime.places import Places
+from outlast.runtime.post import WorkersPost
 from outlast.runtime.step_threads import StepThreads
 from outlast.runtime.watcher import ToldOnLoop, Watcher
 from outlast.runtime.writer import Lease, Writer
@@ -89,6 +90,7 @@ class Worker:
         self._lock_folder = lock_folder
         self._lease_s = lease_s
         self.places = Places(max_steps, self.holds_lease)
+        self.post = WorkersPost(self)
         self._max_crashes = max_crashes
         self._on_end = on_end
         self.row = WorkerRow(id="", pid=os.getpid())

@@ -46,6 +46,8 @@ def objection(verb: Verb) -> Failed | Refused | None:
             return Refused(f"a run cannot end as {verb.status}")
         case Send() if verb.kind not in INBOX_KINDS:
             return Refused(f"an inbox takes no {verb.kind}")
+        case Send(early=True) if verb.kind is not Kind.MESSAGE:
+            return Refused(f"only a message can come before its run, no {verb.kind}")
         case Resolve() if verb.decision not in DECISIONS:
             return Refused(f"no such decision: {verb.decision!r}; it is one of {', '.join(sorted(DECISIONS))}")
         case _:
@@ -59,7 +61,7 @@ def _bad_size(verb: Verb) -> str | None:
                 return "the run id is empty"
             return _too_long("run id", run.id) or _too_long("workflow name", run.workflow)
         case Send():
-            return _too_long("message id", verb.message_id)
+            return _too_long("run id", verb.id) or _too_long("message id", verb.message_id)
         case _:
             return None
 

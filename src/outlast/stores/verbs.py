@@ -44,10 +44,14 @@ class Failed(Answer, frozen=True):
 
 
 class Started(Answer, frozen=True):
-    """The run of this id. `created` is false when it was there before, with the same call."""
+    """The run of this id. `created` is false when it was there before, with the same call.
+
+    `mail` says that its inbox is not empty: there were messages for it before it was started.
+    """
 
     run: RunRow
     created: bool
+    mail: bool = False
 
 
 class Conflict(Answer, frozen=True):
@@ -200,8 +204,9 @@ class Finish(Verb, frozen=True, kw_only=True):
     """End the run; tell its parent, if it has one, through the parent's inbox. -> Done(woke parent) | Fenced | Failed
 
     `status` is an ended one. The parent gets an inbox row of kind CHILD with the
-    `parent_key` as its key. The run's own inbox is cleared. `last_seq` is the last record's that the end
-    rests on: when the journal's last differs, a record is missing and the answer is Failed.
+    `parent_key` as its key. The run's own inbox is cleared, save of messages that nobody took. `last_seq`
+    is the last record's that the end rests on: when the journal's last differs, a record is missing and the answer is
+    Failed.
     """
 
     worker: str
@@ -243,7 +248,8 @@ class Send(Verb, frozen=True, kw_only=True):
     """Put something in a run's inbox; a parked run is due now. -> Done(woke the run) | Refused
 
     A start that was put off stays put off. The same `message_id` for the same run is the same message, also after it
-    was taken while the run lives. A run that has ended refuses.
+    was taken, and where the run has ended since. A run that has ended refuses any other. A message that is `early` is
+    kept for a run of this id that is still to be started.
     """
 
     id: str
@@ -251,6 +257,7 @@ class Send(Verb, frozen=True, kw_only=True):
     key: str
     message_id: str
     value: bytes | None = None
+    early: bool = False
 
 
 class Cancel(Verb, frozen=True, kw_only=True):

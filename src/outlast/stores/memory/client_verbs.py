@@ -36,7 +36,7 @@ def start_run(t: Tables, verb: StartRun) -> Answer:
     """Create a run, or find it."""
     known = t.by_id(verb.run.id)
     if known and known.row.incarnation == verb.run.incarnation:
-        return Started(copy.copy(known.row), created=True)
+        return Started(copy.copy(known.row), created=True, mail=bool(known.inbox))
     held: Hold | Fenced = Hold.OWNED
     if verb.run.parent is not None and verb.parent_claim is not None:
         held = t.hold(verb.run.parent, verb.parent_worker or "", verb.parent_claim)
@@ -51,7 +51,7 @@ def start_run(t: Tables, verb: StartRun) -> Answer:
     entry = t.insert(verb.run)
     if verb.claim_by is not None:
         take(t, entry, verb.claim_by)
-    return Started(copy.copy(entry.row), created=True)
+    return Started(copy.copy(entry.row), created=True, mail=bool(entry.inbox))
 
 
 def _start_again(t: Tables, verb: StartRun, known: Entry, *, told: bool) -> Answer:
@@ -88,8 +88,13 @@ def send(t: Tables, verb: Send) -> Answer:
     """Put something in a run's inbox."""
     entry = t.by_id(verb.id)
     if entry is None:
-        return Refused(f"there is no run {verb.id!r}")
+        if not verb.early:
+            return Refused(f"there is no run {verb.id!r}")
+        t.early.setdefault(verb.id, {}).setdefault(verb.message_id, (t.clock.wall(), verb))
+        return Done()
     if entry.row.status in ENDED:
+        if t.has_had(entry, verb.kind, verb.message_id):
+            return Done()
         return Refused(f"run {verb.id!r} has {entry.row.status}", copy.copy(entry.row))
     t.put(entry, verb.kind, verb.key, verb.message_id, True, verb.value)
     return Done(_woken(entry))
@@ -209,6 +214,10 @@ def prune(t: Tables, verb: Prune) -> Answer:
         if not t.parents(t.runs[pk]):
             gone.append(t.runs.pop(pk).row)
             del t.ids[gone[-1].id]
+    for run_id, messages in list(t.early.items()):
+        t.early[run_id] = {key: kept for key, kept in messages.items() if kept[0] >= verb.before}
+        if not t.early[run_id]:
+            del t.early[run_id]
     _forget_workers(t, verb.before)
     return Claimed(tuple(gone))
 

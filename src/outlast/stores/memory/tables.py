@@ -10,7 +10,7 @@ from outlast.core.records import InboxRow, Kind, Record, RunRow, WorkerRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.protocol import Clock
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
-from outlast.stores.verbs import Fenced, Resume, TakenOver
+from outlast.stores.verbs import Fenced, Resume, Send, TakenOver
 
 LIVE = frozenset({Status.PENDING, Status.RUNNING, Status.WAITING})
 
@@ -25,7 +25,7 @@ class Entry:
     resumed: Resume | None = None  # the last resume, to know it again
     records: dict[int, Record] = field(default_factory=dict)
     inbox: dict[int, InboxRow] = field(default_factory=dict)
-    taken: set[tuple[Kind, str]] = field(default_factory=set)  # messages delivered in this life
+    taken: set[tuple[Kind, str]] = field(default_factory=set)  # messages delivered, and cancellations in this life
     given_up: set[str] = field(default_factory=set)  # how its parent gave it up, in any life
     waiters: set[tuple[int, str]] = field(default_factory=set)  # (run, key) to tell besides the parent
 
@@ -60,6 +60,8 @@ class Tables:
         self.runs: dict[int, Entry] = {}
         self.ids: dict[str, int] = {}
         self.workers: dict[str, Member] = {}
+        # By run id and message id, each with its time: messages that came before their runs.
+        self.early: dict[str, dict[str, tuple[float, Send]]] = {}
         self.last_pk = 0
         self.last_inbox = 0
 
@@ -118,13 +120,19 @@ class Tables:
         entry = Entry(row)
         self.runs[row.pk] = entry
         self.ids[row.id] = row.pk
+        for _, sent in self.early.pop(row.id, {}).values():
+            self.put(entry, sent.kind, sent.key, sent.message_id, True, sent.value)
         return entry
+
+    def has_had(self, entry: Entry, kind: Kind, message_id: str) -> bool:
+        """Tell whether a message is in the inbox, or was."""
+        return (kind, message_id) in entry.taken or any(
+            row.kind == kind and row.message_id == message_id for row in entry.inbox.values()
+        )
 
     def put(self, entry: Entry, kind: Kind, key: str, message_id: str, ok: bool, value: bytes | None) -> None:
         """Put a row in an inbox and make the run due, unless the same message is or was there."""
-        if (kind, message_id) in entry.taken:
-            return
-        if any(row.kind == kind and row.message_id == message_id for row in entry.inbox.values()):
+        if self.has_had(entry, kind, message_id):
             return
         self.last_inbox += 1
         entry.inbox[self.last_inbox] = InboxRow(
@@ -150,8 +158,8 @@ class Tables:
         row = entry.row
         row.status, row.ended = status, self.clock.wall()
         row.owner = row.due = row.reason = None
-        entry.inbox.clear()
-        entry.taken.clear()
+        entry.inbox = {pk: row for pk, row in entry.inbox.items() if row.kind is Kind.MESSAGE}
+        entry.taken = {(kind, message_id) for kind, message_id in entry.taken if kind is Kind.MESSAGE}
 
     def parents(self, child: Entry) -> list[tuple[Entry, str]]:
         """Return the runs that wait for a child and have not ended, each with the key that it knows the child by."""

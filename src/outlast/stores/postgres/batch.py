@@ -304,8 +304,8 @@ class Batch:
             detail,
             pk,
         )
-        self.run_sql("DELETE FROM inbox WHERE run = %s", pk)
-        self.run_sql("DELETE FROM taken WHERE run = %s AND kind <> 'given_up'", pk)
+        self.run_sql("DELETE FROM inbox WHERE run = %s AND kind <> 'message'", pk)
+        self.run_sql("DELETE FROM taken WHERE run = %s AND kind = 'cancel'", pk)
         self.forget_run(pk)
 
     # -- inboxes -----------------------------------------------------------------
@@ -336,6 +336,12 @@ class Batch:
                 row.run,
                 self.now,
             )
+
+    def has_had(self, run: int, kind: Kind, message_id: str) -> bool:
+        """Tell whether a message is in a run's inbox, or was."""
+        one = "SELECT 1 FROM {} WHERE run = %s AND kind = %s AND message_id = %s"
+        asked = (run, kind.value, message_id)
+        return bool(self.rows(f"{one.format('inbox')} UNION ALL {one.format('taken')}", *asked, *asked))
 
     def tell(self, child: RunRow, parent: int, key: str) -> None:
         """Put a child's end in a parent's inbox; a row of an earlier end that is still there gets the new one."""

@@ -12,7 +12,8 @@ import msgspec
 from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.postgres.arrays import Ints
-from outlast.stores.postgres.batch import LIVE, Batch
+from outlast.stores.postgres.batch import LIVE, Again, Batch
+from outlast.stores.postgres.early import ask_for_early, keep_early
 from outlast.stores.postgres.journal import insert
 from outlast.stores.postgres.owned_runs import take
 from outlast.stores.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
@@ -39,7 +40,8 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     """Create a run, or find it."""
     known = b.run_by_id(verb.run.id)
     if known and known.incarnation == verb.run.incarnation:
-        return Started(known, created=True)
+        mail = bool(b.rows("SELECT 1 FROM inbox WHERE run = %s LIMIT 1", known.pk))
+        return Started(known, created=True, mail=mail)
     held: Hold | Fenced = Hold.OWNED
     if verb.run.parent is not None and verb.parent_claim is not None:
         held = b.hold(verb.run.parent, verb.parent_worker or "", verb.parent_claim)
@@ -52,9 +54,10 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     if verb.claim_by is not None and (why := b.lease_lost(verb.claim_by)):
         return Fenced(why, worker_lost=True)
     pk = b.insert_run(verb.run)
+    mail = ask_for_early(b, [verb.run.id]).fetchall()
     if verb.claim_by is not None:
         take(b, pk, verb.claim_by)
-    return Started(b.run(pk), created=True)
+    return Started(b.run(pk), created=True, mail=bool(mail))
 
 
 def _start_again(b: Batch, run: RunRow, known: RunRow, *, told: bool) -> Answer:
@@ -93,6 +96,7 @@ def fork_run(b: Batch, verb: ForkRun) -> Answer:
     if missing:
         return Refused(f"run {source[0]!r} has no record {missing[0]}", b.run(verb.source))
     pk = b.insert_run(verb.run)
+    ask_for_early(b, [verb.run.id])
     b.run_sql(
         f"INSERT INTO records (run, {RECORD_COLUMNS}) SELECT %s, {RECORD_COLUMNS} FROM records "
         "WHERE run = %s AND seq = ANY (%s)",
@@ -106,11 +110,16 @@ def fork_run(b: Batch, verb: ForkRun) -> Answer:
 def send(b: Batch, verb: Send) -> Answer:
     """Put something in a run's inbox."""
     found = b.row("SELECT pk, status FROM runs WHERE id = %s FOR NO KEY UPDATE", verb.id)
+    if found is None and verb.early:
+        if keep_early(b, verb):
+            return Done()
+        raise Again
     if found is None:
         return Refused(f"there is no run {verb.id!r}")
     pk, status = found
     if status in ENDED:
-        return Refused(f"run {verb.id!r} has {status}", b.run(pk))
+        had = b.has_had(pk, verb.kind, verb.message_id)
+        return Done() if had else Refused(f"run {verb.id!r} has {status}", b.run(pk))
     b.put(InboxRow(id=0, run=pk, kind=verb.kind, key=verb.key, message_id=verb.message_id, value=verb.value))
     return Done(_woken(pk, status))
 
@@ -266,6 +275,7 @@ def prune(b: Batch, verb: Prune) -> Answer:
             ("runs", "pk"),
         ):
             b.run_sql(f"DELETE FROM {table} WHERE {column} = ANY (%s)", pks)
+    b.run_sql("DELETE FROM early WHERE created < %s", verb.before)
     # A worker that left before every open run began is named by none of their records (save what a fork copied).
     b.run_sql(
         "DELETE FROM workers WHERE state = 'gone' AND \"left\" < least(%s, (SELECT coalesce(min(least(created, "

@@ -207,7 +207,8 @@ INVARIANTS = {
         "SELECT run, id FROM inbox AS i WHERE NOT EXISTS (SELECT 1 FROM runs WHERE pk = i.run)"
     ),
     "run {0} ({1!r}) has ended, but something waits in its inbox": (
-        "SELECT DISTINCT r.pk, r.id FROM inbox AS i JOIN runs AS r ON r.pk = i.run WHERE r.ended IS NOT NULL"
+        "SELECT DISTINCT r.pk, r.id FROM inbox AS i JOIN runs AS r ON r.pk = i.run "
+        "WHERE r.ended IS NOT NULL AND i.kind <> 'message'"
     ),
     "run {0} ({1!r}) is owned by {2}, which was not the last to claim it": (
         "SELECT pk, id, owner FROM runs WHERE owner IS NOT NULL AND owner <> holder"

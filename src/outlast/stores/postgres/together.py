@@ -12,6 +12,7 @@ from outlast.core.records import Record
 from outlast.stores.postgres.arrays import Blobs, Bools, Column, Floats, Ints, Texts
 from outlast.stores.postgres.batch import Again, Batch, Fence
 from outlast.stores.postgres.client_verbs import start_run
+from outlast.stores.postgres.early import ask_for_early
 from outlast.stores.postgres.journal import deliver, fence_of, insert, write
 from outlast.stores.postgres.owned_runs import finish
 from outlast.stores.rows import NEW_RUN_COLUMNS, new_run, started_run
@@ -83,8 +84,8 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
         Texts(verb.culprit for verb in verbs),
         Texts(verb.detail for verb in verbs),
     )
-    b.run_sql("DELETE FROM inbox WHERE run = ANY (%s)", Ints(runs))
-    b.run_sql("DELETE FROM taken WHERE run = ANY (%s) AND kind <> 'given_up'", Ints(runs))
+    b.run_sql("DELETE FROM inbox WHERE run = ANY (%s) AND kind <> 'message'", Ints(runs))
+    b.run_sql("DELETE FROM taken WHERE run = ANY (%s) AND kind = 'cancel'", Ints(runs))
     for run in runs:
         b.forget_run(run)
     return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]
@@ -96,11 +97,14 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
         return [start_run(b, verb) for verb in verbs]
     rows = [(*new_run(verb, b.now), verb.run.input) for verb in verbs]
     columns = zip(START_TYPES, zip(*rows, strict=True), strict=True)
-    keys = {row[0]: row[1] for row in b.rows(START, *(kind(values) for kind, values in columns))}
+    started = b.db.execute(START, tuple(kind(values) for kind, values in columns), binary=True)
+    early = ask_for_early(b, [verb.run.id for verb in verbs])  # one trip for both
+    keys = {row[0]: row[1] for row in started.fetchall()}
     if len(keys) < len(verbs):
         raise Again
     b.started.update(keys)
-    return [_started(b, verb, keys[verb.run.id]) for verb in verbs]
+    mail = {run for (run,) in early.fetchall()}
+    return [_started(b, verb, keys[verb.run.id], mail) for verb in verbs]
 
 
 def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
@@ -117,7 +121,7 @@ def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
     return True
 
 
-def _started(b: Batch, verb: StartRun, pk: int) -> Started:
+def _started(b: Batch, verb: StartRun, pk: int, mail: set[int]) -> Started:
     if verb.claim_by is not None:
         b.know(pk, holder=verb.claim_by, claim=1, parent=verb.run.parent)
-    return Started(started_run(verb, pk, b.now), created=True)
+    return Started(started_run(verb, pk, b.now), created=True, mail=pk in mail)

@@ -7,6 +7,7 @@ changes it forgets here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import apsw
@@ -196,8 +197,8 @@ class Batch:
             "UPDATE runs SET status = ?, ended = ?, detail = ?, owner = NULL, due = NULL, reason = NULL WHERE pk = ?",
             (status, self.now, detail, pk),
         )
-        self.db.execute("DELETE FROM inbox WHERE run = ?", (pk,))
-        self.db.execute("DELETE FROM taken WHERE run = ? AND kind <> 'given_up'", (pk,))
+        self.db.execute("DELETE FROM inbox WHERE run = ? AND kind <> 'message'", (pk,))
+        self.db.execute("DELETE FROM taken WHERE run = ? AND kind = 'cancel'", (pk,))
         self.forget_run(pk)
 
     # -- inboxes -----------------------------------------------------------------
@@ -222,6 +223,32 @@ class Batch:
                 "UPDATE runs SET due = ?1 WHERE pk = ?2 AND status = 'waiting' AND (due IS NULL OR due > ?1)",
                 (self.now, row.run),
             )
+
+    def has_had(self, run: int, kind: Kind, message_id: str) -> bool:
+        """Tell whether a message is in a run's inbox, or was."""
+        return bool(
+            self.rows(
+                "SELECT 1 FROM inbox WHERE run = ?1 AND kind = ?2 AND message_id = ?3 "
+                "UNION ALL SELECT 1 FROM taken WHERE run = ?1 AND kind = ?2 AND message_id = ?3",
+                run,
+                kind,
+                message_id,
+            )
+        )
+
+    def deliver_early(self, runs: Mapping[str, int]) -> set[int]:
+        """Give runs that are new, by their ids, the messages that came before them; return which had any."""
+        had = set[int]()
+        if not self.rows("SELECT 1 FROM early LIMIT 1"):
+            return had
+        for run_id, pk in runs.items():
+            early = self.rows("SELECT key, message_id, value FROM early WHERE run_id = ? ORDER BY id", run_id)
+            for key, message_id, value in early:
+                self.put(InboxRow(id=0, run=pk, kind=Kind.MESSAGE, key=key, message_id=message_id, value=value))
+                had.add(pk)
+            if early:
+                self.db.execute("DELETE FROM early WHERE run_id = ?", (run_id,))
+        return had
 
     def tell(self, child: RunRow, parent: int, key: str) -> None:
         """Put a child's end in a parent's inbox; a row of an earlier end that is still there gets the new one."""

@@ -35,7 +35,8 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     """Create a run, or find it."""
     known = b.run_by_id(verb.run.id)
     if known and known.incarnation == verb.run.incarnation:
-        return Started(known, created=True)
+        mail = bool(b.rows("SELECT 1 FROM inbox WHERE run = ? LIMIT 1", known.pk))
+        return Started(known, created=True, mail=mail)
     held: Hold | Fenced = Hold.OWNED
     if verb.run.parent is not None and verb.parent_claim is not None:
         held = b.hold(verb.run.parent, verb.parent_worker or "", verb.parent_claim)
@@ -48,9 +49,10 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     if verb.claim_by is not None and (why := b.lease_lost(verb.claim_by)):
         return Fenced(why, worker_lost=True)
     pk = b.insert_run(verb.run)
+    early = b.deliver_early({verb.run.id: pk})
     if verb.claim_by is not None:
         take(b, pk, verb.claim_by)
-    return Started(b.run(pk), created=True)
+    return Started(b.run(pk), created=True, mail=bool(early))
 
 
 def _start_again(b: Batch, run: RunRow, known: RunRow, *, told: bool) -> Answer:
@@ -82,6 +84,7 @@ def fork_run(b: Batch, verb: ForkRun) -> Answer:
     if missing:
         return Refused(f"run {source[0]!r} has no record {missing[0]}", b.run(verb.source))
     pk = b.insert_run(verb.run)
+    b.deliver_early({verb.run.id: pk})
     b.db.execute(
         f"INSERT INTO records (run, {RECORD_COLUMNS}) SELECT ?, {RECORD_COLUMNS} FROM records "
         "WHERE run = ? AND seq IN (SELECT value FROM json_each(?))",
@@ -94,12 +97,21 @@ def send(b: Batch, verb: Send) -> Answer:
     """Put something in a run's inbox."""
     found = b.row("SELECT pk, status FROM runs WHERE id = ?", verb.id)
     if found is None:
-        return Refused(f"there is no run {verb.id!r}")
+        return _send_early(b, verb) if verb.early else Refused(f"there is no run {verb.id!r}")
     pk, status = found
     if status in ENDED:
-        return Refused(f"run {verb.id!r} has {status}", b.run(pk))
+        had = b.has_had(pk, verb.kind, verb.message_id)
+        return Done() if had else Refused(f"run {verb.id!r} has {status}", b.run(pk))
     b.put(InboxRow(id=0, run=pk, kind=verb.kind, key=verb.key, message_id=verb.message_id, value=verb.value))
     return Done(_woken(pk, status))
+
+
+def _send_early(b: Batch, verb: Send) -> Answer:
+    b.db.execute(
+        "INSERT OR IGNORE INTO early (run_id, key, message_id, value, created) VALUES (?, ?, ?, ?, ?)",
+        (verb.id, verb.key, verb.message_id, verb.value, b.now),
+    )
+    return Done()
 
 
 def _woken(pk: int, status: str) -> tuple[int, ...]:
@@ -240,6 +252,7 @@ def prune(b: Batch, verb: Prune) -> Answer:
         ("runs", "pk"),
     ):
         b.db.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(run.pk,) for run in gone])
+    b.db.execute("DELETE FROM early WHERE created < ?", (verb.before,))
     # A worker that left before every open run began is named by none of their records (save what a fork copied).
     b.db.execute(
         "DELETE FROM workers WHERE state = 'gone' AND left < min(?, (SELECT coalesce(min(coalesce("

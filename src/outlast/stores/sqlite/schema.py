@@ -13,9 +13,10 @@ runs, each with a lease.
 - `inputs`: the arguments, apart from their run, since a change of a run's row
   writes the whole row anew and arguments may be long.
 - `records`: clustered by (run, seq), so that replay reads one stretch of the file.
-- `taken`: ids of messages and cancellations that were delivered in this life of a
-  run, so that one sent again is not delivered twice. Cleared when the run ends, save
-  of kind `given_up`: by these its parent no longer waited for it, which is asked once.
+- `taken`: ids of messages that were delivered to a run, and of cancellations in this life
+  of it, so that one sent again is not delivered twice; of kind `given_up`, by which its
+  parent no longer waited for it, which is asked once. What an end clears are the cancellations.
+- `early`: messages for runs that are still to be started, by run id.
 - `waiters`: runs, besides the parent, that started the same child.
 - `workers`: `taken_by` and `answer` are those of the verb that ended the worker. `serves` is a JSON array
   of the names that its runs may have.
@@ -163,7 +164,19 @@ ALTER TABLE workers ADD COLUMN serves TEXT;
 CREATE INDEX runs_queued ON runs (workflow, due) WHERE {QUEUED};
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
+_EARLY_MESSAGES = """
+CREATE TABLE early (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id      TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    message_id  TEXT NOT NULL,
+    value       BLOB,
+    created     REAL NOT NULL,
+    UNIQUE (run_id, message_id)
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES)
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 

@@ -78,8 +78,8 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
         ends = [(v.run, v.status, v.result, v.error, v.culprit, v.detail, b.now) for v in few]
         b.db.execute(END.format(_values(7, len(ends))), [value for row in ends for value in row])
         marks, some = _marks(len(few)), [verb.run for verb in few]
-        b.db.execute(f"DELETE FROM inbox WHERE run IN ({marks})", some)
-        b.db.execute(f"DELETE FROM taken WHERE run IN ({marks}) AND kind <> 'given_up'", some)
+        b.db.execute(f"DELETE FROM inbox WHERE run IN ({marks}) AND kind <> 'message'", some)
+        b.db.execute(f"DELETE FROM taken WHERE run IN ({marks}) AND kind = 'cancel'", some)
     for run in runs:
         b.forget_run(run)
     return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]
@@ -102,7 +102,8 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
         keys.update(b.rows(sql, *(value for row in chunk for value in row)))
     inputs = [(keys[verb.run.id], verb.run.input) for verb in verbs if verb.run.input]
     _insert(b, "INSERT OR ROLLBACK INTO inputs (run, input)", inputs)
-    return [_started(b, verb, keys[verb.run.id]) for verb in verbs]
+    mail = b.deliver_early(keys)
+    return [_started(b, verb, keys[verb.run.id], mail) for verb in verbs]
 
 
 def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
@@ -119,10 +120,10 @@ def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
     return not any(b.rows(f"SELECT 1 FROM runs WHERE id IN ({_marks(len(some))})", *some) for some in _chunks(ids))
 
 
-def _started(b: Batch, verb: StartRun, pk: int) -> Started:
+def _started(b: Batch, verb: StartRun, pk: int, mail: set[int]) -> Started:
     if verb.claim_by is not None:
         b.know(pk, Fence(status="running", holder=verb.claim_by, claim=1, crashes=0, last_seq=0))
-    return Started(started_run(verb, pk, b.now), created=True)
+    return Started(started_run(verb, pk, b.now), created=True, mail=pk in mail)
 
 
 # -- statements ----------------------------------------------------------------

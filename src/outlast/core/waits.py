@@ -1,0 +1,50 @@
+"""What a body can wait for that comes from outside of its run: a message."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+from outlast.core.definitions import Call
+from outlast.core.functions import Definition
+from outlast.core.loop import RunTask
+
+R = TypeVar("R")
+
+
+class Wait(Definition[[], R]):
+    """A wait for the next message in a mailbox of the run: what a `Call` is made of, though it has no function.
+
+    `name` is what identities are made of (`!receive`), `mailbox` the name of the messages, `returns` the type that
+    they are decoded to, `timeout` the seconds until it is over with TimeoutError (None: never).
+    """
+
+    noun = "wait"
+
+    def __init__(  # there is no function whose name and signature could be taken
+        self, name: str, mailbox: str, returns: Any = Any, timeout: float | None = None
+    ) -> None:
+        self.name = name
+        self.mailbox = mailbox
+        self.returns = returns
+        self.timeout = timeout
+
+    def __repr__(self) -> str:
+        return f"<wait for a message {self.mailbox!r}>"
+
+    def too_late(self) -> TimeoutError:
+        """Return the error with which a wait ends whose time is over."""
+        return TimeoutError(f"no message {self.mailbox!r} came within {self.timeout:g} s")
+
+
+def is_awaited(future: asyncio.Future[Any]) -> bool:
+    """Tell whether code waits for a future now.
+
+    A task that was made of a call, and that nobody awaits any more, such as the loser of a race that was not
+    cancelled, does not count.
+    """
+    for callback, _ in future._callbacks or ():
+        task = getattr(callback, "__self__", None)
+        if not (isinstance(task, RunTask) and isinstance(task.get_coro(), Call) and not task._callbacks):
+            return True
+    return False

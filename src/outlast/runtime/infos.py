@@ -1,0 +1,212 @@
+"""What is shown of runs, their steps and their messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from outlast.core.frames import where_of
+from outlast.core.records import Kind, Record, RunRow
+from outlast.core.telling import error_line
+
+if TYPE_CHECKING:
+    from outlast.runtime.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """One step (or child, timer...) of a run, as its journal has it.
+
+    - `id`: its identity (`main/charge#1`); `name`, `kind` (`step`, `timer`, `child`, `cancel`, `patch`), `effect`.
+    - `state`: `done`, `failed`, `retrying` (its next attempt is at `due`), `in_doubt` (or its attempt is under way:
+      only its worker knows), `resolved` (a person decided, and no worker has taken that up yet), or `late` (done, when
+      nobody waited for it any more). A `pure` or `idempotent` step under way has no record, so it is not listed.
+    - `attempts`: how many there were. `started`, `ended`: seconds since the epoch. A timer has no `started` (0): its
+      `ended` is when it fired.
+    - `value`: the result, decoded where that is possible here, else text. `error`: the last error, in one line;
+      `where`: the line of your code that raised it (`agent.py:12 in deep`).
+    - `args`: the arguments as JSON, or `#` and a digest when they are long.
+    - `note`: how a doubt was settled, that a failed `once` step `did not happen`, or what `outlast.annotate` added, as
+      JSON.
+    - `history`: why it was in doubt and what was decided, and by whom, oldest first; of an attempt that was in doubt.
+    - `worker`: who executed it. `seq`: the number of its last record, for paging.
+    """
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    effect: str = ""
+    attempts: int = 0
+    started: float = 0.0
+    ended: float = 0.0
+    worker: str = ""
+    seq: int = 0
+    value: Any = None
+    error: str = ""
+    args: str = ""
+    note: str = ""
+    due: float | None = None
+    where: str = ""
+    history: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What a store says of a run. Times are seconds since the epoch.
+
+    - `id`, `workflow`, `status`, and for a stuck run its `reason`. `detail`: what it waits for, or why it is stuck.
+    - `created`. `started`: when a worker first claimed it. `ended`. `due`: when it wakes by itself.
+    - `error`: the error that it ended with, in one line. `where`: the line of your code that raised it
+      (`agent.py:12 in deep`). `culprit`: the identity of the step whose error that was.
+    - `owner`: the worker that executes it now. `claims`: how often it was claimed. `crashes`: workers that died in a
+      row under it without a new record.
+    - `version`, `python`: of the code and the interpreter that last claimed it.
+    - `parent`: the run id of the parent, for a child run. `parent_call`: the identity of the parent's call.
+    - `is_step`: whether it is a run of a single step. `incarnation`: the random text that its keys derive from.
+    """
+
+    id: str
+    workflow: str
+    status: str
+    reason: str = ""
+    detail: str = ""
+    created: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+    owner: str = ""
+    claims: int = 0
+    crashes: int = 0
+    version: str = ""
+    python: str = ""
+    parent: str = ""  # the run id of the parent, for a child run
+    parent_call: str = ""  # the identity of the parent's call
+    error: str = ""
+    due: float | None = None
+    is_step: bool = False
+    incarnation: str = ""
+    culprit: str = field(default="")
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageInfo:
+    """A message that was sent to a run and that the run has not taken.
+
+    - `name`: what `outlast.receive` waits for. `id`: of the message.
+    - `value`: decoded where that is possible here, else text. `sent`: seconds since the epoch.
+    """
+
+    name: str
+    value: Any
+    id: str
+    sent: float
+
+
+def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
+    """Make the public view of a run. `parents` gives the run ids of parents by their keys."""
+    error = where = ""
+    if row.error is not None:
+        failure = app.codec.decode_error(row.error)
+        error, where = error_line(failure), where_of(failure)
+    return RunInfo(
+        id=row.id,
+        workflow=row.workflow,
+        status=row.status.value,
+        reason=row.reason.value if row.reason else "",
+        detail=row.detail,
+        created=row.created,
+        started=row.started,
+        ended=row.ended,
+        owner=row.owner or "",
+        claims=row.claim,
+        crashes=row.crashes,
+        version=row.version,
+        python=row.python,
+        parent=parents.get(row.parent or 0, ""),
+        parent_call=row.parent_key,
+        error=error,
+        due=row.due,
+        is_step=row.is_step,
+        incarnation=row.incarnation,
+        culprit=row.culprit,
+        where=where,
+    )
+
+
+def steps_of(records: list[Record], app: Client) -> list[StepInfo]:
+    """Fold a journal into one entry per step, in order of first appearance."""
+    order: dict[str, list[Record]] = {}
+    for record in records:
+        if record.kind in (Kind.PATCH, Kind.CANCEL):
+            order[f"{record.kind.value}:{record.key}:{record.seq}"] = [record]
+        else:
+            order.setdefault(record.key, []).append(record)
+    return [_fold(key, group, app) for key, group in order.items()]
+
+
+ENDS_ONLY = frozenset({Kind.TIMER, Kind.CHILD, Kind.MESSAGE})  # records that do not say when it was that this began
+
+
+def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
+    last = group[-1]
+    attempts = [r for r in group if r.kind is Kind.ATTEMPT]
+    value, error, where = None, "", ""
+    if last.kind in (Kind.STEP, Kind.CHILD, Kind.LATE, Kind.MESSAGE):
+        state = ("late" if last.kind is Kind.LATE else "done") if last.ok else "failed"
+        if last.ok:
+            value = shown_value(last.value, app)
+    elif last.kind is Kind.START:
+        state = "running"
+    elif last.kind is Kind.INTENT:
+        state = "in_doubt"  # or running: only its worker knows
+    elif last.kind is Kind.RESOLUTION:
+        state = "resolved"
+    elif last.kind is Kind.ATTEMPT:
+        state = "retrying"
+    else:
+        state = "done"
+    failed = last if not last.ok and last.value else (attempts[-1] if attempts and attempts[-1].value else None)
+    if failed is not None and state != "done":
+        failure = app.codec.decode_error(failed.value or b"")
+        error, where = error_line(failure), where_of(failure)
+    of_steps = (Kind.INTENT, Kind.ATTEMPT, Kind.RESOLUTION, Kind.LATE)
+    kind = "step" if last.kind in of_steps else "child" if last.kind is Kind.START else last.kind.value
+    effect = next((r.effect for r in group if r.effect), "")
+    return StepInfo(
+        id=last.key,
+        name=last.name or group[0].name,
+        kind=kind,
+        state=state,
+        effect=effect,
+        attempts=max(r.attempt for r in group),
+        started=next((r.started for r in group if r.started), 0.0 if group[0].kind in ENDS_ONLY else group[0].at),
+        ended=last.ended or last.at,
+        worker=last.worker,
+        seq=last.seq,
+        value=value,
+        error=error,
+        where=where,
+        history=_history(group),
+        args=(last.args or group[0].args or b"").decode("utf-8", "replace"),
+        note=last.note,
+        due=last.due,
+    )
+
+
+def _history(group: list[Record]) -> tuple[str, ...]:
+    told = []
+    for record in group:
+        if record.kind is Kind.INTENT and record.note:
+            told.append(f"in doubt: {record.note}")
+        elif record.kind is Kind.RESOLUTION:
+            told.append(f"decided: {record.note.replace('_', ' ')}" + (f" by {record.worker}" if record.worker else ""))
+    return tuple(told)
+
+
+def shown_value(data: bytes | None, app: Client) -> Any:
+    """Return a value for people: decoded where that is possible here, else its text."""
+    try:
+        return app.codec.decode(data or b"null")
+    except Exception:  # noqa: BLE001 - a reading tool never fails on one value
+        return (data or b"").decode("utf-8", "replace")
