@@ -12,8 +12,9 @@ import msgspec
 from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.postgres.arrays import Ints
-from outlast.stores.postgres.batch import LIVE, Again, Batch
+from outlast.stores.postgres.batch import Again, Batch
 from outlast.stores.postgres.early import ask_for_early, keep_early
+from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.postgres.journal import insert
 from outlast.stores.postgres.owned_runs import take
 from outlast.stores.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
