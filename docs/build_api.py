@@ -26,18 +26,19 @@ WIDTH = 100
 
 GROUPS = {
     "Defining": ("step", "transaction", "workflow", "Retry", "Happened", "DidNotHappen", "Unknown", "Call"),
-    "Running": ("App", "outbox", "Run", "RunInfo", "StepInfo", "MessageInfo", "Notice"),
-    "In a workflow": ("call", "start", "receive", "scope", "patched", "now", "uuid4", "random"),
+    "Running": ("App", "outbox", "Run", "RunInfo", "StepInfo", "MessageInfo", "ApprovalInfo", "Notice"),
+    "In a workflow": ("call", "start", "receive", "approve", "Approval", "scope", "patched", "now", "uuid4", "random"),
     "In a step": ("idempotency_key", "attempt", "fence", "heartbeat", "annotate"),
     "In both": ("send", "current"),
 }
 ERRORS = "Errors"  # all that are exceptions, in the order of `core/errors.py`
 
+ASKING = ("send", "approvals", "approve", "reject")
 # What of a class is public; a class that is not here shows none of its members.
 MEMBERS = {
-    "App": ("start", "run", "get", "runs", "send", "cancel", "resume", "resolve", "fork", "drain", "close"),
+    "App": ("start", "run", "get", "runs", *ASKING, "cancel", "resume", "resolve", "fork", "drain", "close"),
     "Call": ("result", "is_step"),
-    "Run": ("id", "workflow", "result", "status", "info", "steps", "send", "messages", "cancel"),
+    "Run": ("id", "workflow", "result", "status", "info", "steps", "send", "messages", "approvals", "cancel"),
     "current": ("run_id", "workflow", "step_id", "logger"),
 }
 SYNC = "sync"  # the module with a page of its own, and what of its classes is shown

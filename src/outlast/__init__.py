@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from outlast.core.definitions import Call
 from outlast.core.errors import (
+    AlreadyAnswered,
+    ApprovalNotFound,
     DecodingError,
     Diverged,
     EncodingError,
@@ -34,8 +36,9 @@ from outlast.core.errors import (
 from outlast.core.retry import Retry
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
+from outlast.runtime.approvals import Approval, approve
 from outlast.runtime.decorators import step, workflow
-from outlast.runtime.infos import MessageInfo, RunInfo, StepInfo
+from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.messages import receive, send
 from outlast.runtime.notices import Notice
 from outlast.runtime.operations import (
@@ -73,7 +76,11 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlreadyAnswered",
     "App",
+    "Approval",
+    "ApprovalInfo",
+    "ApprovalNotFound",
     "Call",
     "DecodingError",
     "DidNotHappen",
@@ -107,6 +114,7 @@ __all__ = [
     "Unknown",
     "WrongUse",
     "annotate",
+    "approve",
     "attempt",
     "call",
     "current",

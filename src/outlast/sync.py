@@ -36,9 +36,10 @@ from outlast.core.errors import WrongUse
 from outlast.core.identity import here
 from outlast.core.lost import refuse_app, refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
+from outlast.runtime.approvals import Approval
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.importing import refuse_while_imported
-from outlast.runtime.infos import MessageInfo, RunInfo, StepInfo
+from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.loop_beside import LoopBeside
 from outlast.runtime.messages import send_blocking
 from outlast.runtime.operations import check_child, detach
@@ -91,6 +92,10 @@ class Run(Generic[R]):
     def messages(self) -> list[MessageInfo]:
         """See `outlast.Run.messages`."""
         return self._loop.wait(self._run.messages())
+
+    def approvals(self, *, status: str | None = "open") -> list[ApprovalInfo]:
+        """See `outlast.Run.approvals`."""
+        return self._loop.wait(self._run.approvals(status=status))
 
     def cancel(self) -> None:
         """See `outlast.Run.cancel`."""
@@ -191,6 +196,26 @@ class App:
         """See `outlast.App.send`."""
         return self._wait(self._app.send(run, name, value, id=id, early=early))
 
+    def approvals(
+        self,
+        *,
+        status: str | None = "open",
+        run: str | None = None,
+        to: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[ApprovalInfo]:
+        """See `outlast.App.approvals`."""
+        return self._wait(self._app.approvals(status=status, run=run, to=to, limit=limit, after=after))
+
+    def approve(self, id: str, *, by: str = "", note: str = "", form: Any = None) -> ApprovalInfo:
+        """See `outlast.App.approve`."""
+        return self._wait(self._app.approve(id, by=by, note=note, form=form))
+
+    def reject(self, id: str, *, by: str = "", note: str = "", form: Any = None) -> ApprovalInfo:
+        """See `outlast.App.reject`."""
+        return self._wait(self._app.reject(id, by=by, note=note, form=form))
+
     def resume(self, id: str) -> Run[Any]:
         """See `outlast.App.resume`."""
         return self._run(self._wait(self._app.resume(id)))
@@ -244,13 +269,30 @@ def start(call: Call[R], *, id: str | None = None) -> Child[R]:
     return Child(call)
 
 
-def receive(name: str, *, type: Any = Any, timeout: float | None = None) -> Any:
-    """In a sync workflow: wait for the next message of this name and return its value; see `outlast.receive`."""
-    call = outlast.receive(name, type=type, timeout=timeout)
+def approve(
+    question: str,
+    *,
+    form: Any = None,
+    data: Any = None,
+    timeout: float | None = None,
+    to: str = "",
+    key: str | None = None,
+) -> Approval[Any]:
+    """In a sync workflow: ask people, and wait for the answer; see `outlast.approve`."""
+    call = outlast.approve(question, form=form, data=data, timeout=timeout, to=to, key=key)
+    return cast("Approval[Any]", _block(call, "approve"))
+
+
+def _block(call: Call[Any], name: str) -> Any:
     if not call.place.ops.blocking:
         call.take()
-        raise WrongUse("outlast.sync.receive blocks; in an async workflow write: await outlast.receive(...)")
+        raise WrongUse(f"outlast.sync.{name} blocks; in an async workflow write: await outlast.{name}(...)")
     return call.result()
+
+
+def receive(name: str, *, type: Any = Any, timeout: float | None = None) -> Any:
+    """In a sync workflow: wait for the next message of this name and return its value; see `outlast.receive`."""
+    return _block(outlast.receive(name, type=type, timeout=timeout), "receive")
 
 
 def send(run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
@@ -273,4 +315,4 @@ def sleep(seconds: float) -> None:
         raise WrongUse("outlast.sync.sleep blocks; in an async workflow write: await asyncio.sleep(...)")
 
 
-__all__ = ["App", "Child", "Run", "receive", "send", "sleep", "start"]
+__all__ = ["App", "Child", "Run", "approve", "receive", "send", "sleep", "start"]

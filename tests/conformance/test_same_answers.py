@@ -6,32 +6,31 @@ two processes would, so that what one of them remembers is put to the test.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, rule
 
-from outlast.core.records import Fork, Kind, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.records import ApprovalRow, Fork, Kind, Record, Standing, WorkerRow, WorkerState
 from outlast.core.transitions import Reason, Status
-from outlast.stores.memory import MemoryStore
-from outlast.stores.protocol import RunFilter, Store
+from outlast.stores.protocol import ApprovalFilter, RunFilter, Store
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.verbs import (
+    AnswerApproval,
     Beat,
     Cancel,
     Claim,
     Finish,
     ForkRun,
     Leave,
+    OpenApproval,
     Park,
     Prune,
     Register,
     Release,
+    ReopenApproval,
     Resolve,
     Resume,
     Send,
@@ -41,113 +40,25 @@ from outlast.stores.verbs import (
     Verb,
     Write,
 )
-from tests.conformance.world import SetClock, memory_folder
+from tests.conformance.two_sides import (
+    FLOWS,
+    KEYS,
+    NAMES,
+    TwoSides,
+    keys,
+    kinds,
+    names,
+    off,
+    pks,
+    seldom,
+    values,
+    workers,
+)
 from tests.support.postgres import empty_store_url, open_with_given_times
 
-FLOWS = ("flow", "other")
-NAMES = ("a", "b", "c", "d")
-KEYS = ("main/x#1", "main/y#1")
 
-workers = st.integers(1, 3)  # slots, each with the worker that was registered there last
-names = st.sampled_from(NAMES)
-keys = st.sampled_from(KEYS)
-pks = st.integers(0, 5)  # which of the runs there are
-# Mostly what the run really has, so that many verbs are legal; sometimes off by one, so that many are not.
-off = st.sampled_from([0, 0, 0, 0, 0, 1, -1])
-seldom = st.integers(0, 4)  # 0 is the time to do it
-values = st.sampled_from([None, b"", b"1"])
-kinds = st.sampled_from([Kind.STEP, Kind.CHILD, Kind.LATE, Kind.INTENT, Kind.ATTEMPT, Kind.MESSAGE])
-
-
-class SameAnswers(RuleBasedStateMachine):
-    """Applies each verb to the reference and, through one of two faces, to another store."""
-
-    def open_faces(self) -> list[Store]:
-        """Return two faces of one empty store."""
-        raise NotImplementedError
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp(dir=memory_folder()))
-        self.clock = SetClock()
-        self.memory = MemoryStore(self.clock)
-        self.faces = self.open_faces()
-        self.batch: list[Verb] = []
-        self.last: list[Verb] = []
-        self.started = 0
-        self.slots = {1: 0, 2: 0, 3: 0}
-
-    def teardown(self) -> None:
-        try:
-            assert self.faces[0].check() == []
-        finally:
-            for face in self.faces:
-                face.close()
-            shutil.rmtree(self.folder)
-
-    # -- the two sides -----------------------------------------------------------
-
-    @rule(face=st.integers(0, 1))
-    @precondition(lambda self: self.batch)
-    def commit(self, face: int) -> None:
-        self.last, self.batch = self.batch, []
-        self._apply(face, self.last)
-
-    @rule(face=st.integers(0, 1))
-    @precondition(lambda self: self.last and not self.batch)
-    def the_answer_was_lost_and_all_is_sent_again(self, face: int) -> None:
-        self._apply(face, self.last)
-
-    def _apply(self, face: int, verbs: list[Verb]) -> None:
-        expected = self.memory.transact(verbs)
-        assert self.faces[face].transact(verbs) == expected
-        for store in self.faces:
-            self._compare(store)
-
-    def _compare(self, store: Store) -> None:
-        runs = self.memory.runs(RunFilter())
-        assert store.runs(RunFilter()) == runs
-        assert [store.load(run.pk) for run in runs] == [self.memory.load(run.pk) for run in runs]
-        assert store.workers() == self.memory.workers()
-        assert store.owners() == self.memory.owners()
-        assert store.orphans() == self.memory.orphans()
-        assert store.next_due(FLOWS) == self.memory.next_due(FLOWS)
-        assert store.ended(range(20)) == self.memory.ended(range(20))
-        assert store.info().counts == self.memory.info().counts
-        for worker in (row.id for row in self.memory.workers()):
-            assert store.owned(worker) == self.memory.owned(worker)
-            assert store.inbox(worker) == self.memory.inbox(worker)
-
-    @rule(seconds=st.sampled_from([0.5, 10.0, 40.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-
-    @rule(often=seldom)
-    def the_machine_restarts(self, often: int) -> None:
-        if often:
-            return
-        self.clock.boot_name = f"boot-{self.clock.wall_s}"
-        self.clock.boot_s = 1.0
-
-    # -- looking, so that verbs fit ------------------------------------------------
-
-    def _worker(self, slot: int) -> str:
-        return f"w{slot}.{self.slots[slot]}"
-
-    def _run(self, which: int) -> RunRow:
-        runs = self.memory.runs(RunFilter())
-        return runs[which % len(runs)] if runs else RunRow(pk=1, id="?", incarnation="?", workflow="flow")
-
-    def _last_seq(self, pk: int) -> int:
-        records = self.memory.records(pk)
-        return records[-1].seq if records else 0
-
-    def _owner(self, run: RunRow, slot: int, off: int) -> dict[str, Any]:
-        return {"worker": run.owner or self._worker(slot), "run": run.pk, "claim": run.claim + off}
-
-    def _new(self, id: str, workflow: str, value: bytes | None, **fields: Any) -> RunRow:
-        self.started += 1
-        return RunRow(pk=0, id=id, incarnation=f"inc-{self.started}", workflow=workflow, input=value or b"", **fields)
+class SameAnswers(TwoSides):
+    """All verbs, at random."""
 
     # -- verbs ---------------------------------------------------------------------
 
@@ -306,10 +217,36 @@ class SameAnswers(RuleBasedStateMachine):
         ]
 
     @rule(
-        id=names, kind=st.sampled_from([Kind.MESSAGE, Kind.MESSAGE, Kind.CHILD, Kind.STEP]), message=keys, value=values
+        id=names,
+        kind=st.sampled_from([Kind.MESSAGE, Kind.MESSAGE, Kind.CHILD, Kind.STEP]),
+        message=keys,
+        value=values,
+        early=st.booleans(),
     )
-    def send(self, id: str, kind: Kind, message: str, value: bytes | None) -> None:
-        self.batch.append(Send(id=id, kind=kind, key="k", message_id=message, value=value))
+    def send(self, id: str, kind: Kind, message: str, value: bytes | None, early: bool) -> None:
+        self.batch.append(Send(id=id, kind=kind, key="k", message_id=message, value=value, early=early))
+
+    @rule(id=names, pk=pks, worker=workers, off=off, due=st.sampled_from([None, 20.0]))
+    def open_approval(self, id: str, pk: int, worker: int, off: int, due: float | None) -> None:
+        run = self._run(pk)
+        owner = self._owner(run, worker, off)
+        asks = ApprovalRow(
+            id=id, run=run.pk, key=KEYS[0], question="?", due=None if due is None else self.clock.wall() + due
+        )
+        self.batch.append(OpenApproval(worker=owner["worker"], claim=owner["claim"], approval=asks))
+
+    @rule(id=names, pk=pks, status=st.sampled_from(Standing), ask=st.sampled_from(["x", "y"]), value=values)
+    def answer_approval(self, id: str, pk: int, status: Standing, ask: str, value: bytes | None) -> None:
+        known = self.memory.approvals(ApprovalFilter(id=id))
+        run = known[0].run if known and pk else self._run(pk).pk
+        self.batch.append(AnswerApproval(id=id, run=run, status=status, ask=ask, by="ann", value=value, message=value))
+
+    @rule(id=names, pk=pks, worker=workers, off=off)
+    def reopen_approval(self, id: str, pk: int, worker: int, off: int) -> None:
+        run = self._run(pk)
+        loaded = self.memory.load(run.pk)
+        row = loaded.inbox[0].id if loaded and loaded.inbox else 0
+        self.batch.append(ReopenApproval(**self._owner(run, worker, off), id=id, problem="no", consumes=row))
 
     @rule(id=names, by=st.sampled_from(["", "ann"]), parent=st.none() | pks, message=st.sampled_from(["", "a", "b"]))
     def cancel(self, id: str, by: str, parent: int | None, message: str) -> None:
@@ -382,6 +319,6 @@ TestSqliteAnswers.settings = TestPostgresAnswers.settings = RANDOM
 def test_the_random_verbs_are_all_the_verbs_there_are() -> None:
     verbs = {name for name, value in vars(SameAnswers).items() if hasattr(value, "hypothesis_stateful_rule")}
     aliases = {"start": "StartRun", "fork": "ForkRun", "take_over": "TakeOver"}
-    spoken = {aliases.get(name, name.capitalize()) for name in verbs}
+    spoken = {aliases.get(name, name.title().replace("_", "")) for name in verbs}
     assert {verb.__name__ for verb in Verb.__subclasses__()} <= spoken
     assert all(issubclass(verb, msgspec.Struct) for verb in Verb.__subclasses__())

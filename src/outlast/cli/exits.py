@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from outlast.core.errors import EncodingError, NotResumable, RunConflict, RunEnded, RunNotFound, StoreError, WrongUse
+from outlast.core.errors import (
+    AlreadyAnswered,
+    ApprovalNotFound,
+    EncodingError,
+    NotResumable,
+    RunConflict,
+    RunEnded,
+    RunNotFound,
+    StoreError,
+    WrongUse,
+)
 
 
 class ExitCode(IntEnum):
@@ -33,13 +43,13 @@ MEANINGS = {
     ExitCode.TERMINATED: "a worker got a second SIGTERM",
 }
 
-_WRONG_USE = (WrongUse, RunConflict, RunEnded, NotResumable, EncodingError)
+_WRONG_USE = (WrongUse, RunConflict, RunEnded, NotResumable, AlreadyAnswered, EncodingError)
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
     """Return the code with which a command ends that was stopped by this error."""
     match error:
-        case RunNotFound():
+        case RunNotFound() | ApprovalNotFound():
             return ExitCode.NOT_FOUND
         case StoreError():
             return ExitCode.UNAVAILABLE

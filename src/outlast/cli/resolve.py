@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from outlast.cli.arguments import json_value
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, StepName, Url
 from outlast.cli.output import print_json, print_line
+from outlast.cli.people import this_user
 
 
 def resolve(
@@ -56,7 +56,7 @@ def resolve(
         found = [s for s in open_steps if s.id == step] or [s for s in open_steps if s.name == step]
         shown = found[0] if len(found) == 1 else None
         number = attempt if attempt is not None or shown is None else shown.attempts
-        await app.resolve(run, step, decision, attempt=number, by=by if by is not None else _user())
+        await app.resolve(run, step, decision, attempt=number, by=by if by is not None else this_user())
         return shown
 
     decided = with_store(Where(url, app_name), decide)
@@ -66,10 +66,3 @@ def resolve(
         print_json({"id": run, "step": key, "attempt": number, "decision": word.replace(" ", "_")})
     else:
         print_line(f"decided: attempt {number} of step {key} of run {run} {word}; the run goes on")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return ""

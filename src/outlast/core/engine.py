@@ -44,6 +44,7 @@ from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending, carried
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.transitions import Status
+from outlast.core.waits import Wait
 
 
 class Engine(BodyOperations):
@@ -230,7 +231,7 @@ class Engine(BodyOperations):
                 return False
             case Kind.TIMER if record.key not in self.loop.timers:
                 raise self._diverged(record, "no such timer is set")
-            case Kind.START:
+            case Kind.START | Kind.ASK:
                 self._match(record).begun = True
                 return False
             case Kind.INTENT:
@@ -259,7 +260,9 @@ class Engine(BodyOperations):
         if not record.ok:
             return None, self.codec.decode_error(record.value or b"")
         try:
-            return self.codec.decode(record.value or b"null", pending.call.definition.returns), None
+            value = self.codec.decode(record.value or b"null", pending.call.definition.returns)
+            wait = pending.call.definition if pending.is_wait else None
+            return (wait.made_of(value) if isinstance(wait, Wait) else value), None
         except DecodingError as error:
             raise DecodingError(f"run {self.run_id}, {describe(record)}: {error}") from None
 
@@ -315,7 +318,7 @@ def _fits(kind: Kind, pending: Pending) -> bool:
     match kind:
         case Kind.LATE:
             return True
-        case Kind.MESSAGE:
+        case Kind.MESSAGE | Kind.ASK:
             return pending.is_wait
         case Kind.CHILD | Kind.START:
             return pending.is_child

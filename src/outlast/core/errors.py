@@ -61,6 +61,22 @@ class RunStuck(OutlastError):
         self.reason = reason
 
 
+class ApprovalNotFound(OutlastError):
+    """No approval has this id in this store."""
+
+
+class AlreadyAnswered(OutlastError):
+    """The approval is no longer open: it was answered (the message says by whom), expired, or was withdrawn.
+
+    `status` says how it stands, `by` who answered.
+    """
+
+    def __init__(self, message: str, status: str = "", by: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.by = by
+
+
 class NotResumable(OutlastError):
     """`resume`, `resolve` or `fork` does not apply to the run as it stands; the message names what does."""
 

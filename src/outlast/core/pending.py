@@ -89,6 +89,7 @@ class Pending:
         "intent",
         "is_child",
         "is_wait",
+        "issued",
         "key",
         "name",
         "queued",
@@ -109,6 +110,7 @@ class Pending:
         self.encoded: bytes | None = encoded if self.is_child or not _is_plain(call) else None  # until it is done
         self.future = future
         self.cause = engine.loop.seq
+        self.issued = engine.loop.now
         self.attempts: list[Record] = []
         self.intent: Record | None = None  # of an attempt that has no outcome yet
         self.resolution: Record | None = None

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     CANCEL = "cancel"  # cancellation was asked for
     # notes
     START = "start"  # a child run is started
+    ASK = "ask"  # people are asked for an approval
     LATE = "late"  # the outcome of a step that nobody waited for any more
     ATTEMPT = "attempt"  # an attempt failed; `due` is when the next one may start
     INTENT = "intent"  # a `once` attempt may have started; `due` is its deadline
@@ -149,6 +150,45 @@ class InboxRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ok: bool = True
     value: bytes | None = None
     created: float = 0.0
+
+
+class Standing(StrEnum):
+    """What became of an approval that a run asked for."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"  # nobody answered in time
+    WITHDRAWN = "withdrawn"  # the run waits for it no longer
+
+
+class ApprovalRow(msgspec.Struct, kw_only=True, gc=False):
+    """A question that a run has for people. `pk` is given by the store and orders them.
+
+    `id` is derived from the run's incarnation and `key`, the identity of the call. `question`, `data`, `form` (a JSON
+    schema) and `addressee` are what the run says; `due` is when it expires. `by`, `note`, `value` (the encoded values
+    of the form) and `answered` are the answer's, `ask` tells one and the same answer from another. `problem` says what
+    was wrong with an answer that the run could not take, so that the approval is open again.
+    """
+
+    pk: int = 0
+    id: str
+    run: int
+    key: str
+    question: str
+    data: bytes = b"null"
+    form: bytes | None = None
+    form_type: str = ""  # module:qualname of the class that the form is made into
+    addressee: str = ""
+    created: float = 0.0
+    due: float | None = None
+    status: Standing = Standing.OPEN
+    by: str = ""
+    note: str = ""
+    value: bytes | None = None
+    answered: float | None = None
+    ask: str = ""
+    problem: str = ""
 
 
 class WorkerState(StrEnum):

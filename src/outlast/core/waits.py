@@ -1,15 +1,25 @@
-"""What a body can wait for that comes from outside of its run: a message."""
+"""What a body can wait for that comes from outside of its run: a message, or a person's answer."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from outlast.core.codec import Codec
 from outlast.core.definitions import Call
 from outlast.core.functions import Definition
 from outlast.core.loop import RunTask
+from outlast.core.records import InboxRow
 
 R = TypeVar("R")
+
+
+class Taken(NamedTuple):
+    """What a message is to the body that waited for it: what is recorded, and the value or the error that it gets."""
+
+    recorded: bytes
+    value: Any
+    error: BaseException | None
 
 
 class Wait(Definition[[], R]):
@@ -31,6 +41,23 @@ class Wait(Definition[[], R]):
 
     def __repr__(self) -> str:
         return f"<wait for a message {self.mailbox!r}>"
+
+    @property
+    def label(self) -> str:
+        """The name under which its message is recorded."""
+        return self.mailbox
+
+    def says(self) -> str:
+        """Return what is waited for, for people."""
+        return f"a message {self.mailbox!r}"
+
+    def read(self, codec: Codec, row: InboxRow) -> Taken:
+        """Return what a message is. Raises DecodingError, EncodingError where it does not fit."""
+        raise NotImplementedError
+
+    def made_of(self, value: Any) -> Any:
+        """Return what the body gets for a value as it was recorded."""
+        return value
 
     def too_late(self) -> TimeoutError:
         """Return the error with which a wait ends whose time is over."""

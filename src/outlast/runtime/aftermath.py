@@ -90,7 +90,7 @@ def aftermath(cause: Record, records: Sequence[Record]) -> Aftermath:
 
 def is_effect(record: Record) -> bool:
     """Tell whether this speaks of an effect on the world."""
-    return record.effect in EFFECTS or record.kind in (Kind.CHILD, Kind.START)
+    return record.effect in EFFECTS or record.kind in (Kind.CHILD, Kind.START, Kind.ASK, Kind.MESSAGE)
 
 
 def unheard_failures(cause: Record, records: Sequence[Record]) -> list[Record]:

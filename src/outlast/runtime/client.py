@@ -15,9 +15,9 @@ from outlast.core.identity import check_run_id
 from outlast.core.lost import refuse_app
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
-from outlast.runtime import mending
+from outlast.runtime import answering, mending
 from outlast.runtime.ends import Ends
-from outlast.runtime.infos import RunInfo, info_of
+from outlast.runtime.infos import ApprovalInfo, RunInfo, info_of
 from outlast.runtime.lookout import Lookout
 from outlast.runtime.messages import check_answer, check_message_id, message
 from outlast.runtime.notices import Notices
@@ -121,6 +121,36 @@ class Client:
         self._wake(answer)
         return message_id
 
+    async def approvals(
+        self,
+        *,
+        status: str | None = "open",
+        run: str | None = None,
+        to: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[ApprovalInfo]:
+        """Return what runs ask people for, oldest first.
+
+        `status` is `open`, `approved`, `rejected`, `expired`, `withdrawn`, or None for all; `run` is a run id, `to` as
+        the workflow said. At most `limit`; `after` is the id of the last approval of the page before. Raises
+        RunNotFound, ApprovalNotFound, WrongUse.
+        """
+        return await answering.find(self, status, run, to, limit, after)
+
+    async def approve(self, id: str, *, by: str = "", note: str = "", form: Any = None) -> ApprovalInfo:
+        """Answer an approval with yes; return it as it stands when that is committed.
+
+        `by` says who, `note` is added; `form` is what was filled in: plain JSON, or an object of the class that the
+        workflow asked for. Of all who answer one wins. Raises AlreadyAnswered, which says who did; ApprovalNotFound,
+        WrongUse.
+        """
+        return await answering.answer(self, id, approved=True, by=by, note=note, form=form)
+
+    async def reject(self, id: str, *, by: str = "", note: str = "", form: Any = None) -> ApprovalInfo:
+        """Answer an approval with no; otherwise like `approve`."""
+        return await answering.answer(self, id, approved=False, by=by, note=note, form=form)
+
     async def resume(self, id: str) -> Run[Any]:
         """Take a failed, cancelled or stuck run up again.
 
@@ -183,11 +213,15 @@ class Client:
     async def _parents(self, rows: Sequence[RunRow]) -> dict[int, str]:
         """Return the run ids of the parents of child runs, by key."""
 
+        return await self._ids({row.parent for row in rows if row.parent is not None})
+
+    async def _ids(self, pks: set[int]) -> dict[int, str]:
+        """Return the run ids of runs, by key."""
+
         def look(pks: set[int]) -> dict[int, str]:
             found = ((pk, self.store.run_by_pk(pk)) for pk in pks)
             return {pk: row.id for pk, row in found if row is not None}
 
-        pks = {row.parent for row in rows if row.parent is not None}
         return await self._read(look, pks) if pks else {}
 
     def _executes(self, pk: int) -> bool:

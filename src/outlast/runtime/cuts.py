@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from outlast.codec import Codec
 
 NO_PLACES = frozenset({Kind.CANCEL, Kind.PATCH})  # what no fork can begin at
+NOTES_OF_CALLS = frozenset({Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION, Kind.START, Kind.ASK})
 MOST_LISTED = 8
 
 
@@ -41,7 +42,8 @@ def why_not_resumable(run: RunRow, cause: Record, effect: Record) -> str:
 
 
 def _noun(record: Record) -> str:
-    return "child" if record.kind in (Kind.CHILD, Kind.START) else "step"
+    nouns = {Kind.CHILD: "child", Kind.START: "child", Kind.ASK: "approval", Kind.MESSAGE: "message"}
+    return nouns.get(record.kind, "step")
 
 
 def new_course_at(cause: Record, effect: Record) -> str:
@@ -178,9 +180,5 @@ def _before(records: Sequence[Record], cut: int) -> set[int]:
     """Return the seqs below `cut` of events, patches, and the notes that belong to kept outcomes."""
     events = [r for r in records if r.seq < cut and (r.kind in EVENTS or r.kind in (Kind.PATCH, Kind.LATE))]
     done = {r.key for r in events}
-    notes = [
-        r
-        for r in records
-        if r.seq < cut and r.kind in (Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION, Kind.START) and r.key in done
-    ]
+    notes = [r for r in records if r.seq < cut and r.kind in NOTES_OF_CALLS and r.key in done]
     return {r.seq for r in (*events, *notes)}

@@ -21,6 +21,7 @@ from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
 from outlast.core.waits import Wait
+from outlast.runtime.approvals import Approvals
 from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
 from outlast.runtime.notices import log, of_error
@@ -51,6 +52,7 @@ class Execution:
         self.places = 0  # places among the steps in flight that it has taken
         self.queued = 0  # calls of it that wait for a place or for the lease
         self.inbox = Inbox(self)
+        self.approvals = Approvals(self)
         self._gates: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._timer: asyncio.Handle | None = None
@@ -225,13 +227,14 @@ class Execution:
         """Return when something of its own is due for the run, and what it waits for, in words."""
         dues = [(due, f"the next attempt of {key}") for key, due in self.steps.retries.items()]
         dues += [(d.due, d.says) for d in self.steps.doubts.values() if d.due is not None]
+        dues += self.approvals.dues()
         timer = self.engine.next_timer()
         if timer is not None and timer.when() < float("inf") and not self.steps.hold_back_timers():
             dues.append((timer.when(), f"timer {shown(timer.key)}"))
         if dues:
             return min(dues)
         waits = [
-            f"a message {wait.mailbox!r}" if isinstance(wait := p.call.definition, Wait) else f"child {p.key}"
+            wait.says() if isinstance(wait := p.call.definition, Wait) else f"child {p.key}"
             for p in self.engine.waits_for()
             if p.is_child or p.is_wait
         ]

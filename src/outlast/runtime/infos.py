@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 class StepInfo:
     """One step (or child, timer...) of a run, as its journal has it.
 
-    - `id`: its identity (`main/charge#1`); `name`, `kind` (`step`, `timer`, `child`, `cancel`, `patch`), `effect`.
+    - `id`: its identity (`main/charge#1`); `name`, `kind` (`step`, `timer`, `child`, `message`, `approval`, `cancel`,
+      `patch`), `effect`.
     - `state`: `done`, `failed`, `retrying` (its next attempt is at `due`), `in_doubt` (or its attempt is under way:
-      only its worker knows), `resolved` (a person decided, and no worker has taken that up yet), or `late` (done, when
-      nobody waited for it any more). A `pure` or `idempotent` step under way has no record, so it is not listed.
+      only its worker knows), `waiting` (for a person's answer), `resolved` (a person decided, and no worker has taken
+      that up yet), or `late` (done, when nobody waited for it any more). A `pure` or `idempotent` step under way has no
+      record, so it is not listed.
     - `attempts`: how many there were. `started`, `ended`: seconds since the epoch. A timer has no `started` (0): its
       `ended` is when it fired.
     - `value`: the result, decoded where that is possible here, else text. `error`: the last error, in one line;
@@ -87,6 +89,36 @@ class RunInfo:
     incarnation: str = ""
     culprit: str = field(default="")
     where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalInfo:
+    """An approval that a run asked for with `outlast.approve`.
+
+    - `id`: by which it is answered. `run`: the run id. `call`: the identity of the run's call.
+    - `question`, `data`, `to`: what the run says. `form`: the JSON schema of what can be filled in, None where it is
+      yes or no only.
+    - `status`: `open`, `approved`, `rejected`, `expired`, or `withdrawn` (its run waits no longer).
+    - `created`, `due` (when it expires), `answered`: seconds since the epoch.
+    - `by`, `note`, `value`: who answered, what was added, and what was filled in.
+    - `problem`: why an earlier answer was given back, where the form was not filled in as asked for.
+    """
+
+    id: str
+    run: str
+    question: str
+    data: Any
+    status: str
+    to: str
+    created: float
+    due: float | None
+    form: Any
+    answered: float | None
+    by: str
+    note: str
+    value: Any
+    problem: str
+    call: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +190,8 @@ def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
             value = shown_value(last.value, app)
     elif last.kind is Kind.START:
         state = "running"
+    elif last.kind is Kind.ASK:
+        state = "waiting"
     elif last.kind is Kind.INTENT:
         state = "in_doubt"  # or running: only its worker knows
     elif last.kind is Kind.RESOLUTION:
@@ -172,6 +206,8 @@ def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
         error, where = error_line(failure), where_of(failure)
     of_steps = (Kind.INTENT, Kind.ATTEMPT, Kind.RESOLUTION, Kind.LATE)
     kind = "step" if last.kind in of_steps else "child" if last.kind is Kind.START else last.kind.value
+    if group[0].kind is Kind.ASK:
+        kind = "approval"
     effect = next((r.effect for r in group if r.effect), "")
     return StepInfo(
         id=last.key,

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from outlast.codec.conversion import from_json
-from outlast.core.codec import Codec
 from outlast.core.errors import DecodingError, EncodingError
 from outlast.core.pending import Pending
 from outlast.core.records import InboxRow, Kind
-from outlast.core.waits import Wait, is_awaited
+from outlast.core.waits import Taken, Wait, is_awaited
+from outlast.runtime.approvals import ApprovalWait
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -98,37 +97,30 @@ class Mail:
 
     def _deliver(self, row: InboxRow, pending: Pending) -> None:
         run = self._run
-        codec, live, error = run.worker.codec, None, None
+        codec, wait = run.worker.codec, _wait_of(pending)
         try:
-            value, live = _typed(codec, row.value or b"null", pending.call.definition.returns)
-        except (DecodingError, EncodingError) as refused:  # whoever sent it, the journal says what became of it
-            which = f"run {run.row.id}: message {row.key!r} ({row.message_id})"
-            value = codec.encode_error(DecodingError(f"{which} is not what is waited for: {refused}"))
-            error = codec.decode_error(value)
+            taken = wait.read(codec, row)
+        except (DecodingError, EncodingError) as refused:
+            if isinstance(wait, ApprovalWait):
+                run.approvals.take_back(pending, row, refused)
+                return
+            which = f"run {run.row.id}: message {row.key!r} ({row.message_id})"  # the journal says what became of it
+            told = codec.encode_error(DecodingError(f"{which} is not what is waited for: {refused}"))
+            taken = Taken(told, None, codec.decode_error(told))
         run.inbox.consumes = (*run.inbox.consumes, row.id)
         event = run.engine.event(
             Kind.MESSAGE,
             run.worker.now(),
             key=pending.key,
-            name=row.key,
-            ok=error is None,
-            value=value,
+            name=wait.label,
+            ok=taken.error is None,
+            value=taken.recorded,
             started=row.created,
             cause=pending.cause,
             note=row.message_id,
         )
-        run.engine.deliver(event, live, error)
+        run.engine.deliver(event, taken.value, taken.error)
         run.after_turn()
-
-
-def _typed(codec: Codec, data: bytes, wanted: Any) -> tuple[bytes, Any]:
-    """Return a message's value, as bytes too, of the type that is waited for; who sent it may have had plain JSON."""
-    given = codec.decode(data, wanted)
-    value = from_json(given, wanted, strict=True)
-    if value is given:
-        return data, value
-    data = codec.encode(value)
-    return data, codec.decode(data, wanted)
 
 
 def _wait_of(pending: Pending) -> Wait[Any]:

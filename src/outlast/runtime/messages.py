@@ -5,20 +5,32 @@ from __future__ import annotations
 from math import inf
 from typing import Any, TypeVar, cast, overload
 
+from outlast.codec.conversion import from_json
 from outlast.core.amounts import is_number
+from outlast.core.codec import Codec
 from outlast.core.definitions import AsyncStep, Call
 from outlast.core.effects import InStep
 from outlast.core.errors import RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id, derive
-from outlast.core.records import Kind
+from outlast.core.records import InboxRow, Kind
 from outlast.core.settings import Settings
-from outlast.core.waits import Wait
+from outlast.core.waits import Taken, Wait
 from outlast.runtime.operations import body_here, step_here
 from outlast.stores.verbs import Answer, Done, Refused, Send
 
 T = TypeVar("T")
 
 MAX_NAME_LENGTH = 255
+
+
+class MessageWait(Wait[Any]):
+    """A wait for the next message of a name."""
+
+    def read(self, codec: Codec, row: InboxRow) -> Taken:
+        given = codec.decode(row.value or b"null", self.returns)
+        value = from_json(given, self.returns, strict=True)  # who sent it may have had plain JSON
+        data = (row.value or b"null") if value is given else codec.encode(value)
+        return Taken(data, value if value is given else codec.decode(data, self.returns), None)
 
 
 @overload
@@ -46,7 +58,7 @@ def receive(name: str, *, type: Any = Any, timeout: float | None = None) -> Call
     check_name(name)
     if timeout is not None and not (is_number(timeout) and 0 <= timeout < inf):
         raise WrongUse(f"outlast.receive({name!r}, timeout={timeout!r}): must be a finite number of seconds")
-    return Call(Wait("!receive", name, type, timeout), (), {}, Settings(key=name), place)
+    return Call(MessageWait("!receive", name, type, timeout), (), {}, Settings(key=name), place)
 
 
 def send(run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> Call[str]:

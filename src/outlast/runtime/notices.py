@@ -16,6 +16,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `run.lost` | a write was refused, since another worker owns it now | run, why |
 | `run.unserved` | a client waits for it, and nobody is there to execute it | run, workflow, why, do |
 | `run.moved` | it was started as code of another module than here | run, workflow, started_as, here |
+| `approval.reopened` | an answer did not fit the form that was asked for | run, approval, why |
 | `run.unread` | it ended, and messages for it were never taken | run, messages, names |
 | `run.ended` | | run, workflow, status, error, where, traceback |
 | `run.stuck` | a person is needed | run, reason, detail |
@@ -57,6 +58,7 @@ _LEVELS = {
     "run.moved": logging.WARNING,
     "run.unserved": logging.WARNING,
     "run.unread": logging.WARNING,
+    "approval.reopened": logging.WARNING,
     "step.failed": logging.WARNING,
     "step.in_doubt": logging.WARNING,
     "call.not_awaited": logging.WARNING,

@@ -11,7 +11,7 @@ from outlast.core.frames import add_note, where_of
 from outlast.core.records import Kind, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime import registry
-from outlast.runtime.infos import MessageInfo, RunInfo, StepInfo, info_of, shown_value, steps_of
+from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo, info_of, shown_value, steps_of
 from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
@@ -131,6 +131,10 @@ class Run(Generic[R]):
             for item in rows
             if item.kind is Kind.MESSAGE
         ]
+
+    async def approvals(self, *, status: str | None = "open") -> list[ApprovalInfo]:
+        """Return what it asks people for, oldest first; see `App.approvals`."""
+        return await self._app.approvals(run=self.id, status=status, limit=10_000)
 
     async def cancel(self) -> None:
         """Ask the run to end: its body gets CancelledError where it waits, and cleans up first.

@@ -19,6 +19,7 @@ from outlast.core.errors import OutlastError, StepTimeout
 from outlast.core.frames import locate
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
+from outlast.runtime.approvals import ApprovalWait
 from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
@@ -45,7 +46,7 @@ class Steps:
         self.attempts: dict[str, Attempt] = {}
         self.doubts: dict[str, Doubt] = {}
         self.retries: dict[str, float] = {}  # identity -> when its next attempt is due
-        self.children = 0  # starts of child runs that are on their way to the store
+        self.children = 0  # starts of child runs, and questions to people, that are on their way to the store
         self._backlog: deque[Pending] = deque()  # `pure` calls that wait for commits to catch up
 
     # -- what the execution asks -----------------------------------------------------
@@ -91,6 +92,8 @@ class Steps:
         run = self._run
         if pending.intent is not None:
             self.doubts[pending.key] = Doubt(self, run, pending, recovered=True)
+        elif isinstance(pending.call.definition, ApprovalWait):
+            run.approvals.start(pending)
         elif pending.is_wait:
             run.inbox.mail.wait(pending)
         elif pending.is_child:
@@ -210,6 +213,8 @@ class Steps:
             attempt.abandon()
         if pending.is_child:
             cancel_child(self._run, pending)
+        elif isinstance(pending.call.definition, ApprovalWait):
+            self._run.approvals.given_up(pending)
 
     # -- outcomes ------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Answer, Verb
 
@@ -66,6 +66,15 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_after: float | None = None
     created_before: float | None = None
     due_before: float | None = None
+
+
+class ApprovalFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which approvals a listing wants; None is any."""
+
+    id: str | None = None
+    status: Standing | None = None
+    run: int | None = None
+    addressee: str | None = None
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +141,10 @@ class Store(Protocol):
 
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed (a time in the past: now), None for never."""
+        ...
+
+    def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
+        """Return approvals, oldest first (by pk), above the pk `after`."""
         ...
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:

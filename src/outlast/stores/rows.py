@@ -11,7 +11,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from outlast.core.records import Fork, InboxRow, Kind, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.records import (
+    ApprovalRow,
+    Fork,
+    InboxRow,
+    Kind,
+    Record,
+    RunRow,
+    Standing,
+    WorkerRow,
+    WorkerState,
+)
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import StartRun
 
@@ -27,6 +37,10 @@ RECORD_COLUMNS = "seq, kind, key, at, name, ok, args, value, attempt, effect, st
 INBOX_COLUMNS = "id, run, kind, key, message_id, ok, value, created"
 WORKER_COLUMNS = (
     "id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, left, version, python, serves"
+)
+APPROVAL_COLUMNS = (
+    "pk, id, run, key, question, data, form, form_type, addressee, created, due, status, by, note, value, answered, "
+    "ask, problem"
 )
 
 Row = tuple[Any, ...]
@@ -111,6 +125,13 @@ def record(row: Row) -> Record:
         worker=worker,
         note=note,
     )
+
+
+def approval_row(row: Row) -> ApprovalRow:
+    """Make an approval of a row of APPROVAL_COLUMNS."""
+    approval = ApprovalRow(**dict(zip(ApprovalRow.__struct_fields__, row, strict=True)))
+    approval.status = Standing(approval.status)
+    return approval
 
 
 def inbox_row(row: Row) -> InboxRow:

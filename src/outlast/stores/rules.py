@@ -14,9 +14,21 @@ from typing import Any
 
 import msgspec
 
-from outlast.core.records import Kind, Record, WorkerState
+from outlast.core.records import ApprovalRow, Kind, Record, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
-from outlast.stores.verbs import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
+from outlast.stores.verbs import (
+    AnswerApproval,
+    Failed,
+    Finish,
+    ForkRun,
+    OpenApproval,
+    Refused,
+    Resolve,
+    Send,
+    StartRun,
+    Verb,
+    Write,
+)
 
 INDEXED_MAX_BYTES = 2_000  # an index entry of the narrowest database takes about 2,700
 INBOX_KINDS = frozenset({Kind.CHILD, Kind.CANCEL, Kind.MESSAGE})
@@ -48,6 +60,8 @@ def objection(verb: Verb) -> Failed | Refused | None:
             return Refused(f"an inbox takes no {verb.kind}")
         case Send(early=True) if verb.kind is not Kind.MESSAGE:
             return Refused(f"only a message can come before its run, no {verb.kind}")
+        case AnswerApproval(status=Standing.OPEN):
+            return Refused("an approval is not answered by leaving it open")
         case Resolve() if verb.decision not in DECISIONS:
             return Refused(f"no such decision: {verb.decision!r}; it is one of {', '.join(sorted(DECISIONS))}")
         case _:
@@ -60,6 +74,8 @@ def _bad_size(verb: Verb) -> str | None:
             if not run.id:
                 return "the run id is empty"
             return _too_long("run id", run.id) or _too_long("workflow name", run.workflow)
+        case OpenApproval(approval=approval):
+            return _too_long("approval's id", approval.id) or _too_long("identity", approval.key)
         case Send():
             return _too_long("run id", verb.id) or _too_long("message id", verb.message_id)
         case _:
@@ -168,6 +184,26 @@ def lease_lost(worker: str, lease: tuple[str, str, float] | None, lease_now: flo
 
 
 # -- words -------------------------------------------------------------------
+
+
+def approval_box(id: str) -> str:
+    """Return the name of the messages that answer an approval, which no message of users can have."""
+    return f"!approval {id}"
+
+
+def answer_id(id: str, ask: str) -> str:
+    """Return the message id of an answer to an approval; one that is open again gets another."""
+    return f"!answer {id} {ask}"
+
+
+def cannot_answer(approval: ApprovalRow | None, id: str, ended: str | None) -> str:
+    """Say why an approval cannot be answered: `ended` is how its run has."""
+    if approval is None:
+        return f"there is no approval {id!r}"
+    if approval.status is Standing.OPEN:
+        return f"approval {id!r} is not due yet" if ended is None else f"the run that asked has {ended}"
+    who = f" by {approval.by}" if approval.by else ""
+    return f"approval {id!r} was {approval.status.value} already{who}"
 
 
 def lost_claim(run: int, worker: str, claim: int) -> str:

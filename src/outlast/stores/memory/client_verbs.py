@@ -214,6 +214,7 @@ def prune(t: Tables, verb: Prune) -> Answer:
         if not t.parents(t.runs[pk]):
             gone.append(t.runs.pop(pk).row)
             del t.ids[gone[-1].id]
+            t.approvals = {name: kept for name, kept in t.approvals.items() if kept.run != pk}
     for run_id, messages in list(t.early.items()):
         t.early[run_id] = {key: kept for key, kept in messages.items() if kept[0] >= verb.before}
         if not t.early[run_id]:

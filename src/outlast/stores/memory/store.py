@@ -11,15 +11,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from outlast.core.records import InboxRow, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import ENDED, Status
-from outlast.stores.memory import client_verbs, verbs
+from outlast.stores.memory import approvals, client_verbs, verbs
 from outlast.stores.memory.tables import Tables
-from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo
 from outlast.stores.rules import is_queued, objection
 from outlast.stores.verbs import Answer, Verb
 
-VERBS = verbs.VERBS | client_verbs.VERBS
+VERBS = verbs.VERBS | client_verbs.VERBS | approvals.VERBS
 
 
 class MemoryStore:
@@ -93,6 +93,11 @@ class MemoryStore:
         with self._lock:
             rows = [row for entry in self._tables.owned(worker) for row in entry.inbox.values()]
             return sorted(rows, key=lambda row: row.id)
+
+    def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
+        """Return approvals, oldest first, above the pk `after`."""
+        with self._lock:
+            return approvals.approvals(self._tables, filter, limit, after)
 
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed."""

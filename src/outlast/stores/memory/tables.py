@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from outlast.core.records import InboxRow, Kind, Record, RunRow, WorkerRow
+from outlast.core.records import ApprovalRow, InboxRow, Kind, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.protocol import Clock
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
@@ -62,6 +62,8 @@ class Tables:
         self.workers: dict[str, Member] = {}
         # By run id and message id, each with its time: messages that came before their runs.
         self.early: dict[str, dict[str, tuple[float, Send]]] = {}
+        self.approvals: dict[str, ApprovalRow] = {}
+        self.last_approval = 0
         self.last_pk = 0
         self.last_inbox = 0
 
@@ -120,8 +122,8 @@ class Tables:
         entry = Entry(row)
         self.runs[row.pk] = entry
         self.ids[row.id] = row.pk
-        for _, sent in self.early.pop(row.id, {}).values():
-            self.put(entry, sent.kind, sent.key, sent.message_id, True, sent.value)
+        for at, sent in self.early.pop(row.id, {}).values():
+            self.put(entry, sent.kind, sent.key, sent.message_id, True, sent.value, at)
         return entry
 
     def has_had(self, entry: Entry, kind: Kind, message_id: str) -> bool:
@@ -130,7 +132,16 @@ class Tables:
             row.kind == kind and row.message_id == message_id for row in entry.inbox.values()
         )
 
-    def put(self, entry: Entry, kind: Kind, key: str, message_id: str, ok: bool, value: bytes | None) -> None:
+    def put(
+        self,
+        entry: Entry,
+        kind: Kind,
+        key: str,
+        message_id: str,
+        ok: bool,
+        value: bytes | None,
+        created: float | None = None,
+    ) -> None:
         """Put a row in an inbox and make the run due, unless the same message is or was there."""
         if self.has_had(entry, kind, message_id):
             return
@@ -143,7 +154,7 @@ class Tables:
             message_id=message_id,
             ok=ok,
             value=value,
-            created=self.clock.wall(),
+            created=self.clock.wall() if created is None else created,
         )
         self.wake(entry)
 
@@ -159,6 +170,9 @@ class Tables:
         row.status, row.ended = status, self.clock.wall()
         row.owner = row.due = row.reason = None
         entry.inbox = {pk: row for pk, row in entry.inbox.items() if row.kind is Kind.MESSAGE}
+        for name, approval in self.approvals.items():
+            if approval.run == entry.pk and approval.status is Standing.OPEN:
+                self.approvals[name] = replace(approval, status=Standing.WITHDRAWN, answered=row.ended)
         entry.taken = {(kind, message_id) for kind, message_id in entry.taken if kind is Kind.MESSAGE}
 
     def parents(self, child: Entry) -> list[tuple[Entry, str]]:

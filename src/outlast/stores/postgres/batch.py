@@ -306,4 +306,6 @@ class Batch(Inboxes):
         )
         self.run_sql("DELETE FROM inbox WHERE run = %s AND kind <> 'message'", pk)
         self.run_sql("DELETE FROM taken WHERE run = %s AND kind = 'cancel'", pk)
+        withdraw = "UPDATE approvals SET status = 'withdrawn', answered = %s WHERE run = %s AND status = 'open'"
+        self.run_sql(withdraw, self.now, pk)
         self.forget_run(pk)

@@ -273,6 +273,7 @@ def prune(b: Batch, verb: Prune) -> Answer:
             ("inbox", "run"),
             ("taken", "run"),
             ("waiters", "run"),
+            ("approvals", "run"),
             ("runs", "pk"),
         ):
             b.run_sql(f"DELETE FROM {table} WHERE {column} = ANY (%s)", pks)

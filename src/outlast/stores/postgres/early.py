@@ -7,6 +7,7 @@ way there, it waits for its end and finds the run, and a start that comes later 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +16,8 @@ from outlast.stores.postgres.batch import Batch
 from outlast.stores.verbs import Send
 
 TAKE_PLACE = (
-    "INSERT INTO runs (id, incarnation, workflow, definition, is_step, options, status, due, parent_key, forks, "
-    "created, python, version, input) VALUES (%s, '', '', '', false, '{}', 'pending', 0, '', '[]', 0, '', '', '') "
+    "INSERT INTO runs (pk, id, incarnation, workflow, definition, is_step, options, status, due, parent_key, forks, "
+    "created, python, version, input) VALUES (%s, %s, '', '', '', false, '{}', 'pending', 0, '', '[]', 0, '', '', '') "
     "ON CONFLICT (id) DO NOTHING RETURNING pk"
 )
 KEEP = (
@@ -33,7 +34,8 @@ DELIVER = (
 
 def keep_early(b: Batch, verb: Send) -> bool:
     """Keep a message for a run that is still to be started; False where it is there by now."""
-    place = b.row(TAKE_PLACE, verb.id)
+    pk = -1 - int.from_bytes(os.urandom(7), "big")  # unlike that of any run, and of anybody who does this, too
+    place = b.row(TAKE_PLACE, pk, verb.id)
     if place is None:
         return False
     b.run_sql("DELETE FROM runs WHERE pk = %s", place[0])

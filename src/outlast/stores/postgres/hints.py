@@ -27,6 +27,7 @@ from outlast.stores.postgres.connections import ENDED, Connections, Db, Link
 from outlast.stores.postgres.times import SERVER_TIME
 from outlast.stores.verbs import (
     Answer,
+    AnswerApproval,
     Cancel,
     Finish,
     ForkRun,
@@ -61,7 +62,7 @@ NEWS = (
 )
 
 # What gives others something to do, or ends what they wait for.
-TELLING = frozenset({Cancel, Finish, ForkRun, Leave, Release, Resolve, Resume, Send, Stick, TakeOver})
+TELLING = frozenset({AnswerApproval, Cancel, Finish, ForkRun, Leave, Release, Resolve, Resume, Send, Stick, TakeOver})
 
 
 def worth_telling(verb: Verb, answer: Answer) -> bool:

@@ -57,6 +57,16 @@ class Inboxes:
                 self.now,
             )
 
+    def deliver_rows(self, run: int, rows: Iterable[int]) -> None:
+        """Delete inbox rows that a run has taken, and remember the messages."""
+        self.run_sql(
+            "WITH delivered AS (DELETE FROM inbox WHERE id = ANY (%s) AND run = %s RETURNING run, kind, message_id) "
+            "INSERT INTO taken (run, kind, message_id) SELECT run, kind, message_id FROM delivered "
+            "WHERE kind <> 'child' ON CONFLICT DO NOTHING",
+            Ints(rows),
+            run,
+        )
+
     def has_had(self, run: int, kind: Kind, message_id: str) -> bool:
         """Tell whether a message is in a run's inbox, or was."""
         one = "SELECT 1 FROM {} WHERE run = %s AND kind = %s AND message_id = %s"

@@ -91,13 +91,7 @@ def _stored(b: Batch, verb: Write) -> dict[int, Record]:
 def deliver(b: Batch, verb: Write, fence: Fence) -> None:
     """Delete the inbox rows that the records deliver, and note that the run has made progress."""
     if verb.consumes:
-        b.run_sql(
-            "WITH delivered AS (DELETE FROM inbox WHERE id = ANY (%s) AND run = %s RETURNING run, kind, message_id) "
-            "INSERT INTO taken (run, kind, message_id) SELECT run, kind, message_id FROM delivered "
-            "WHERE kind <> 'child' ON CONFLICT DO NOTHING",
-            Ints(verb.consumes),
-            verb.run,
-        )
+        b.deliver_rows(verb.run, verb.consumes)
     if fence.crashes:
         b.run_sql("UPDATE runs SET crashes = 0 WHERE pk = %s", verb.run)
         fence.crashes = 0

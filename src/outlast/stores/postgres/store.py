@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from outlast.core.errors import StoreUnavailable
-from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.batches import answer
 from outlast.stores.postgres import reads
 from outlast.stores.postgres.address import parse
 from outlast.stores.postgres.appending import append
+from outlast.stores.postgres.approvals import approvals
 from outlast.stores.postgres.batch import Again, Batch, Fences
 from outlast.stores.postgres.connections import BEGIN_WRITE, Connections, Db, Link, transaction
 from outlast.stores.postgres.faults import REFUSALS
@@ -21,7 +22,7 @@ from outlast.stores.postgres.hints import Hints, worth_telling
 from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
-from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo
 from outlast.stores.verbs import Answer, Beat, Register, Verb
 
 T = TypeVar("T")
@@ -145,6 +146,10 @@ class PostgresStore:
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed."""
         return self._read(lambda db: reads.next_due(db, workflows, self.now()))
+
+    def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
+        """Return approvals, oldest first, above the pk `after`."""
+        return self._read(lambda db: approvals(db, filter, limit, after))
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""

@@ -35,6 +35,7 @@ END = (
     "ended = %s, owner = NULL, due = NULL, reason = NULL FROM unnest(%s::bigint[], %s::text[], %s::bytea[], "
     "%s::bytea[], %s::text[], %s::text[]) AS v (pk, status, result, error, culprit, detail) WHERE runs.pk = v.pk"
 )
+WITHDRAW = "UPDATE approvals SET status = 'withdrawn', answered = %s WHERE run = ANY (%s) AND status = 'open'"
 
 
 def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
@@ -86,6 +87,7 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
     )
     b.run_sql("DELETE FROM inbox WHERE run = ANY (%s) AND kind <> 'message'", Ints(runs))
     b.run_sql("DELETE FROM taken WHERE run = ANY (%s) AND kind = 'cancel'", Ints(runs))
+    b.run_sql(WITHDRAW, b.now, Ints(runs))
     for run in runs:
         b.forget_run(run)
     return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]

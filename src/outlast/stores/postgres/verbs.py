@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any
 
 from outlast.stores.batches import apply_in_order
-from outlast.stores.postgres import client_verbs, leases, owned_runs
+from outlast.stores.postgres import approvals, client_verbs, leases, owned_runs
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.faults import REFUSALS
 from outlast.stores.postgres.journal import write
 from outlast.stores.postgres.together import finish_all, start_all, write_all
 from outlast.stores.verbs import (
     Answer,
+    AnswerApproval,
     Beat,
     Cancel,
     Claim,
@@ -26,10 +27,12 @@ from outlast.stores.verbs import (
     Finish,
     ForkRun,
     Leave,
+    OpenApproval,
     Park,
     Prune,
     Register,
     Release,
+    ReopenApproval,
     Resolve,
     Resume,
     Send,
@@ -58,6 +61,9 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     Resume: client_verbs.resume,
     ForkRun: client_verbs.fork_run,
     Prune: client_verbs.prune,
+    OpenApproval: approvals.open_approval,
+    AnswerApproval: approvals.answer_approval,
+    ReopenApproval: approvals.reopen_approval,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {

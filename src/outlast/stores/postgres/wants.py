@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from outlast.core.records import ApprovalRow
 from outlast.stores.verbs import (
+    AnswerApproval,
     Beat,
     Cancel,
     Claim,
     Finish,
     Leave,
+    OpenApproval,
     Park,
     Register,
     Release,
+    ReopenApproval,
     Resolve,
     Resume,
     Send,
@@ -37,10 +41,10 @@ class Wants:
     def add(self, verb: Verb) -> None:
         """Add what one verb needs."""
         match verb:
-            case Write():
+            case Write(run=run) | OpenApproval(approval=ApprovalRow(run=run)):
                 self.workers.add(verb.worker)
-                self.fences.add(verb.run)
-            case Park() | Release() | Stick() | Finish():
+                self.fences.add(run)
+            case Park() | Release() | Stick() | Finish() | ReopenApproval():
                 self.workers.add(verb.worker)
                 self.fences.add(verb.run)
                 self.changes.add(verb.run)
@@ -58,6 +62,8 @@ class Wants:
                 self.starts.add(verb.run.id)
                 if verb.run.parent is not None and verb.parent_claim is not None:
                     self.fences.add(verb.run.parent)
+            case AnswerApproval():
+                self.changes.add(verb.run)
             case Send() | Cancel() | Resolve() | Resume():
                 self.ids.add(verb.id)
             case _:

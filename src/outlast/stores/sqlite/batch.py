@@ -7,7 +7,7 @@ changes it forgets here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import apsw
@@ -199,12 +199,18 @@ class Batch:
         )
         self.db.execute("DELETE FROM inbox WHERE run = ? AND kind <> 'message'", (pk,))
         self.db.execute("DELETE FROM taken WHERE run = ? AND kind = 'cancel'", (pk,))
+        self.db.execute(
+            "UPDATE approvals SET status = 'withdrawn', answered = ? WHERE run = ? AND status = 'open'", (self.now, pk)
+        )
         self.forget_run(pk)
 
     # -- inboxes -----------------------------------------------------------------
 
     def put(self, row: InboxRow) -> None:
-        """Put a row in an inbox and make the run due, unless the same message is or was there."""
+        """Put a row in an inbox and make the run due, unless the same message is or was there.
+
+        It was made now, unless it says when.
+        """
         added = self.rows(
             "INSERT INTO inbox (run, kind, key, message_id, ok, value, created) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
             "WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND kind = ?2 AND message_id = ?4) "
@@ -215,7 +221,7 @@ class Batch:
             row.message_id,
             row.ok,
             row.value,
-            self.now,
+            row.created or self.now,
         )
         if added:
             # A run that is pending keeps its time: a start that was put off stays put off.
@@ -223,6 +229,16 @@ class Batch:
                 "UPDATE runs SET due = ?1 WHERE pk = ?2 AND status = 'waiting' AND (due IS NULL OR due > ?1)",
                 (self.now, row.run),
             )
+
+    def deliver_rows(self, run: int, rows: Iterable[int]) -> None:
+        """Delete inbox rows that a run has taken, and remember the messages."""
+        for row_id in rows:
+            self.db.execute(
+                "INSERT OR IGNORE INTO taken (run, kind, message_id) "
+                "SELECT run, kind, message_id FROM inbox WHERE id = ? AND run = ? AND kind <> 'child'",
+                (row_id, run),
+            )
+            self.db.execute("DELETE FROM inbox WHERE id = ? AND run = ?", (row_id, run))
 
     def has_had(self, run: int, kind: Kind, message_id: str) -> bool:
         """Tell whether a message is in a run's inbox, or was."""
@@ -242,9 +258,19 @@ class Batch:
         if not self.rows("SELECT 1 FROM early LIMIT 1"):
             return had
         for run_id, pk in runs.items():
-            early = self.rows("SELECT key, message_id, value FROM early WHERE run_id = ? ORDER BY id", run_id)
-            for key, message_id, value in early:
-                self.put(InboxRow(id=0, run=pk, kind=Kind.MESSAGE, key=key, message_id=message_id, value=value))
+            early = self.rows("SELECT key, message_id, value, created FROM early WHERE run_id = ? ORDER BY id", run_id)
+            for key, message_id, value, sent in early:
+                self.put(
+                    InboxRow(
+                        id=0,
+                        run=pk,
+                        kind=Kind.MESSAGE,
+                        key=key,
+                        message_id=message_id,
+                        value=value,
+                        created=sent,
+                    )
+                )
                 had.add(pk)
             if early:
                 self.db.execute("DELETE FROM early WHERE run_id = ?", (run_id,))

@@ -249,6 +249,7 @@ def prune(b: Batch, verb: Prune) -> Answer:
         ("taken", "run"),
         ("waiters", "run"),
         ("inputs", "run"),
+        ("approvals", "run"),
         ("runs", "pk"),
     ):
         b.db.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(run.pk,) for run in gone])

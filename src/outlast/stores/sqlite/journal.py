@@ -56,13 +56,7 @@ def _stored(b: Batch, run: int, seq: int) -> Record | None:
 
 def deliver(b: Batch, verb: Write, fence: Fence) -> None:
     """Delete the inbox rows that the records deliver, and note that the run has made progress."""
-    for row_id in verb.consumes:
-        b.db.execute(
-            "INSERT OR IGNORE INTO taken (run, kind, message_id) "
-            "SELECT run, kind, message_id FROM inbox WHERE id = ? AND run = ? AND kind <> 'child'",
-            (row_id, verb.run),
-        )
-        b.db.execute("DELETE FROM inbox WHERE id = ? AND run = ?", (row_id, verb.run))
+    b.deliver_rows(verb.run, verb.consumes)
     if fence.crashes:
         b.db.execute("UPDATE runs SET crashes = 0 WHERE pk = ?", (verb.run,))
         fence.crashes = 0

@@ -16,6 +16,7 @@ runs, each with a lease.
 - `taken`: ids of messages that were delivered to a run, and of cancellations in this life
   of it, so that one sent again is not delivered twice; of kind `given_up`, by which its
   parent no longer waited for it, which is asked once. What an end clears are the cancellations.
+- `approvals`: what runs ask people, and the answers.
 - `early`: messages for runs that are still to be started, by run id.
 - `waiters`: runs, besides the parent, that started the same child.
 - `workers`: `taken_by` and `answer` are those of the verb that ended the worker. `serves` is a JSON array
@@ -176,7 +177,59 @@ CREATE TABLE early (
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES)
+_APPROVALS = """
+CREATE TABLE approvals (
+    pk          INTEGER PRIMARY KEY AUTOINCREMENT,
+    id          TEXT NOT NULL UNIQUE,
+    run         INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    question    TEXT NOT NULL,
+    data        BLOB NOT NULL,
+    form        BLOB,
+    form_type   TEXT NOT NULL,
+    addressee   TEXT NOT NULL,
+    created     REAL NOT NULL,
+    due         REAL,
+    status      TEXT NOT NULL CHECK (status IN ('open', 'approved', 'rejected', 'expired', 'withdrawn')),
+    by          TEXT NOT NULL DEFAULT '',
+    note        TEXT NOT NULL DEFAULT '',
+    value       BLOB,
+    answered    REAL,
+    ask         TEXT NOT NULL DEFAULT '',
+    problem     TEXT NOT NULL DEFAULT '',
+    CHECK ((answered IS NULL) = (status = 'open'))
+) STRICT;
+CREATE INDEX approvals_run ON approvals (run);
+CREATE INDEX approvals_open ON approvals (pk) WHERE status = 'open';
+
+-- Records may be of kind `ask`: SQLite changes a CHECK only by making the table anew.
+CREATE TABLE new_records (
+    run         INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    kind        TEXT NOT NULL CHECK (kind IN ('step', 'timer', 'child', 'message', 'cancel', 'start', 'ask',
+                                              'late', 'attempt', 'intent', 'resolution', 'patch')),
+    key         TEXT NOT NULL,
+    at          REAL NOT NULL,
+    name        TEXT NOT NULL,
+    ok          INTEGER NOT NULL,
+    args        BLOB,
+    value       BLOB,
+    attempt     INTEGER NOT NULL,
+    effect      TEXT NOT NULL,
+    started     REAL NOT NULL,
+    ended       REAL NOT NULL,
+    due         REAL,
+    cause       INTEGER NOT NULL,
+    worker      TEXT NOT NULL,
+    note        TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+INSERT INTO new_records SELECT * FROM records;
+DROP TABLE records;
+ALTER TABLE new_records RENAME TO records;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS)
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 

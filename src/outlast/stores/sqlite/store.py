@@ -12,10 +12,11 @@ from pathlib import Path
 
 import apsw
 
-from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
+from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.batches import answer
-from outlast.stores.protocol import Clock, Loaded, RunFilter, StoreInfo
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo
 from outlast.stores.sqlite import reads
+from outlast.stores.sqlite.approvals import approvals
 from outlast.stores.sqlite.batch import Batch, Fences
 from outlast.stores.sqlite.connections import Connections
 from outlast.stores.sqlite.locks import describe_holder, write_lock_holder
@@ -108,6 +109,10 @@ class SqliteStore:
     def next_due(self, workflows: Sequence[str]) -> float | None:
         """Return when the next run of these workflows may be claimed."""
         return self._connections.read(lambda db: reads.next_due(db, workflows, self.now()))
+
+    def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
+        """Return approvals, oldest first, above the pk `after`."""
+        return self._connections.read(lambda db: approvals(db, filter, limit, after))
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""

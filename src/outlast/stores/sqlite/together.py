@@ -34,6 +34,7 @@ END = (
     "detail = v.column6, ended = v.column7, owner = NULL, due = NULL, reason = NULL FROM ({}) AS v "
     "WHERE runs.pk = v.column1"
 )
+WITHDRAW = "UPDATE approvals SET status = 'withdrawn', answered = ? WHERE run IN ({}) AND status = 'open'"
 
 
 def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
@@ -80,6 +81,7 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
         marks, some = _marks(len(few)), [verb.run for verb in few]
         b.db.execute(f"DELETE FROM inbox WHERE run IN ({marks}) AND kind <> 'message'", some)
         b.db.execute(f"DELETE FROM taken WHERE run IN ({marks}) AND kind = 'cancel'", some)
+        b.db.execute(WITHDRAW.format(marks), (b.now, *some))
     for run in runs:
         b.forget_run(run)
     return [Done(b.tell_parents(b.run(run))) if run in waited_for else DONE for run in runs]

@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any
 
 from outlast.stores.batches import apply_in_order
-from outlast.stores.sqlite import client_verbs, leases, owned_runs
+from outlast.stores.sqlite import approvals, client_verbs, leases, owned_runs
 from outlast.stores.sqlite.batch import Batch, Surprise
 from outlast.stores.sqlite.journal import write
 from outlast.stores.sqlite.opening import REFUSALS
 from outlast.stores.sqlite.together import finish_all, start_all, write_all
 from outlast.stores.verbs import (
     Answer,
+    AnswerApproval,
     Beat,
     Cancel,
     Claim,
@@ -27,10 +28,12 @@ from outlast.stores.verbs import (
     Finish,
     ForkRun,
     Leave,
+    OpenApproval,
     Park,
     Prune,
     Register,
     Release,
+    ReopenApproval,
     Resolve,
     Resume,
     Send,
@@ -59,6 +62,9 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     Resume: client_verbs.resume,
     ForkRun: client_verbs.fork_run,
     Prune: client_verbs.prune,
+    OpenApproval: approvals.open_approval,
+    AnswerApproval: approvals.answer_approval,
+    ReopenApproval: approvals.reopen_approval,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {

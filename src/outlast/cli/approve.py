@@ -1,0 +1,26 @@
+"""`outlast approve`."""
+
+from __future__ import annotations
+
+from outlast.cli.answering import ApprovalId, By, Form, Note, answer
+from outlast.cli.options import AppName, Json, Url
+
+
+def approve(
+    approval: ApprovalId,
+    by: By = None,
+    note: Note = "",
+    form: Form = None,
+    url: Url = None,
+    app_name: AppName = None,
+    as_json: Json = False,
+) -> None:
+    """Answer an approval with yes.
+
+    It is answered once: whoever comes later is told who did. With --app,
+    what is filled in is checked by your own class before it is sent.
+
+    \b
+    outlast approve 3f2a9c0d11e8b475 --by ann --note "looks right"
+    """
+    answer("approve", approval, by, note, form, url, app_name, as_json=as_json)

@@ -1,0 +1,116 @@
+"""What people, and programs on their behalf, do with the approvals that runs ask for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.codec.conversion import from_json
+from outlast.core.errors import AlreadyAnswered, ApprovalNotFound, DecodingError, StoreError, WrongUse
+from outlast.core.records import ApprovalRow, Standing
+from outlast.runtime.infos import ApprovalInfo, shown_value
+from outlast.stores.protocol import ApprovalFilter
+from outlast.stores.rules import cannot_answer
+from outlast.stores.verbs import AnswerApproval, Done, Refused
+
+if TYPE_CHECKING:
+    from outlast.runtime.client import Client
+
+MAX_NOTE_LENGTH = 100_000
+
+
+async def find(
+    client: Client, status: str | None, run: str | None, to: str | None, limit: int, after: str | None
+) -> list[ApprovalInfo]:
+    """Return approvals, oldest first."""
+    if status is not None and status not in {standing.value for standing in Standing}:
+        names = ", ".join(standing.value for standing in Standing)
+        raise WrongUse(f"no approval has the status {status!r}; there are {names}")
+    wanted = ApprovalFilter(
+        status=None if status is None else Standing(status),
+        run=None if run is None else (await client._row(run)).pk,
+        addressee=to,
+    )
+    above = (await _row(client, after)).pk if after is not None else 0
+    rows = await client._read(lambda: client.store.approvals(wanted, limit=limit, after=above))
+    ids = await client._ids({row.run for row in rows})
+    return [_info(row, client, ids.get(row.run, "")) for row in rows]
+
+
+async def _row(client: Client, id: str) -> ApprovalRow:
+    found: list[ApprovalRow] = await client._read(lambda: client.store.approvals(ApprovalFilter(id=id), limit=1))
+    if not found:
+        raise ApprovalNotFound(f"no approval has the id {id!r} in {client.url}; `outlast approvals` lists them")
+    return found[0]
+
+
+async def answer(client: Client, id: str, *, approved: bool, by: str, note: str, form: Any) -> ApprovalInfo:
+    """Answer an approval, once."""
+    given: tuple[Any, Any, Any] = (id, by, note)
+    if not all(isinstance(text, str) and len(text) <= MAX_NOTE_LENGTH for text in given):
+        raise WrongUse(
+            f"approval {id!r:.100}, by={by!r:.100}, note={note!r:.100}: each is a text of at most {MAX_NOTE_LENGTH} "
+            "characters"
+        )
+    row = await _row(client, id)
+    values = _filled_in(row, form)
+    verb = AnswerApproval(
+        id=id,
+        run=row.run,
+        status=Standing.APPROVED if approved else Standing.REJECTED,
+        ask=os.urandom(8).hex(),
+        by=by,
+        note=note,
+        value=None if values is None else client.codec.encode(values),
+        message=client.codec.encode([approved, by, note, values]),
+    )
+    answered = await client.ask(verb)
+    now = await _row(client, id)
+    if isinstance(answered, Refused):
+        ended = answered.run.status.value if answered.run is not None and now.status is Standing.OPEN else None
+        raise AlreadyAnswered(f"{cannot_answer(now, id, ended)}: {now.question}", now.status.value, now.by)
+    if not isinstance(answered, Done):
+        raise StoreError(f"approval {id} was not answered in {client.url}: {getattr(answered, 'why', answered)}")
+    client._wake(answered)
+    return _info(now, client, (await client._ids({row.run})).get(row.run, ""))
+
+
+def _filled_in(row: ApprovalRow, form: Any) -> Any:
+    """Return a form's values, of the class that was asked for where this process knows it. Raises WrongUse."""
+    if form is None:
+        return None
+    if not row.form_type:
+        raise WrongUse(f"approval {row.id} asks for no form, only for yes or no; write a note instead: {row.question}")
+    module, _, name = row.form_type.partition(":")
+    cls: Any = sys.modules.get(module)
+    for part in name.split("."):
+        cls = getattr(cls, part, None)
+    if not isinstance(cls, type):
+        return form  # the run, which knows it, looks
+    try:
+        return from_json(form, cls, strict=True)
+    except DecodingError as error:
+        raise WrongUse(f"the form of approval {row.id} is not filled in as asked for: {error}") from None
+
+
+def _info(row: ApprovalRow, client: Client, run: str) -> ApprovalInfo:
+    return ApprovalInfo(
+        id=row.id,
+        run=run,
+        question=row.question,
+        data=shown_value(row.data, client),
+        status=row.status.value,
+        to=row.addressee,
+        created=row.created,
+        due=row.due,
+        form=None if row.form is None else msgspec.json.decode(row.form),
+        answered=row.answered,
+        by=row.by,
+        note=row.note,
+        value=None if row.value is None else shown_value(row.value, client),
+        problem=row.problem,
+        call=row.key,
+    )

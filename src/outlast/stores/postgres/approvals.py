@@ -1,0 +1,114 @@
+"""Approvals on a PostgreSQL store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
+from outlast.core.transitions import ENDED
+from outlast.stores.postgres.batch import Batch
+from outlast.stores.postgres.connections import Db
+from outlast.stores.postgres.inboxes import LIVE
+from outlast.stores.protocol import ApprovalFilter
+from outlast.stores.rows import APPROVAL_COLUMNS, approval_row
+from outlast.stores.rules import Hold, answer_id, approval_box, cannot_answer
+from outlast.stores.verbs import Answer, AnswerApproval, Done, Fenced, OpenApproval, Refused, ReopenApproval
+
+OPEN = (
+    "INSERT INTO approvals (id, run, key, question, data, form, form_type, addressee, created, due, status) "
+    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 'open') ON CONFLICT (id) DO NOTHING"
+)
+ANSWER = (
+    "UPDATE approvals SET status = %s, by = %s, note = %s, value = %s, answered = %s, ask = %s, problem = '' "
+    "WHERE id = %s"
+)
+REOPEN = (
+    "UPDATE approvals SET status = 'open', by = '', note = '', value = NULL, answered = NULL, problem = %s "
+    "WHERE id = %s"
+)
+
+
+def open_approval(b: Batch, verb: OpenApproval) -> Answer:
+    """Ask people."""
+    new = verb.approval
+    held = b.hold(new.run, verb.worker, verb.claim)
+    if isinstance(held, Fenced):
+        return held
+    if held is Hold.PAST:
+        known = b.rows("SELECT 1 FROM approvals WHERE id = %s", new.id)
+        return Done() if known else b.fenced(new.run, verb.worker, verb.claim)
+    b.run_sql(
+        OPEN,
+        new.id,
+        new.run,
+        new.key,
+        new.question,
+        new.data,
+        new.form,
+        new.form_type,
+        new.addressee,
+        b.now,
+        new.due,
+    )
+    return Done()
+
+
+def answer_approval(b: Batch, verb: AnswerApproval) -> Answer:
+    """Answer, once."""
+    b.lock_runs([verb.run])  # whoever answers holds it, and whoever ends it
+    found = b.row(f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE id = %s AND run = %s", verb.id, verb.run)
+    run = b.row("SELECT status FROM runs WHERE pk = %s", verb.run)
+    if found is None or run is None:
+        return Refused(cannot_answer(None, verb.id, None))
+    approval, status = approval_row(found), run[0]
+    woken = (verb.run,) if status in LIVE else ()
+    if approval.ask == verb.ask and approval.status is verb.status:
+        return Done(woken)
+    ended = status if status in ENDED else None
+    early = verb.status is Standing.EXPIRED and (approval.due is None or approval.due > b.now)
+    if approval.status is not Standing.OPEN or ended or early:
+        return Refused(cannot_answer(approval, verb.id, ended), b.run(verb.run))
+    b.run_sql(ANSWER, verb.status.value, verb.by, verb.note, verb.value, b.now, verb.ask, verb.id)
+    if verb.status is Standing.WITHDRAWN:
+        return Done()
+    b.put(
+        InboxRow(
+            id=0,
+            run=verb.run,
+            kind=Kind.MESSAGE,
+            key=approval_box(verb.id),
+            message_id=answer_id(verb.id, verb.ask),
+            ok=verb.status is not Standing.EXPIRED,
+            value=verb.message,
+        )
+    )
+    return Done(woken)
+
+
+def reopen_approval(b: Batch, verb: ReopenApproval) -> Answer:
+    """Take an answer back."""
+    held = b.hold(verb.run, verb.worker, verb.claim)
+    if isinstance(held, Fenced):
+        return held
+    b.lock_runs([verb.run])
+    if b.rows("SELECT 1 FROM inbox WHERE id = %s AND run = %s", verb.consumes, verb.run):
+        if held is Hold.PAST:
+            return b.fenced(verb.run, verb.worker, verb.claim)
+        b.deliver_rows(verb.run, (verb.consumes,))
+        b.run_sql(REOPEN, verb.problem, verb.id)
+    return Done()
+
+
+def approvals(db: Db, wanted: ApprovalFilter, limit: int, after: int) -> list[ApprovalRow]:
+    """Return approvals, oldest first."""
+    values: list[Any] = [after]
+    sql = f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE pk > %s"
+    for column in ("id", "run", "addressee"):
+        value = getattr(wanted, column)
+        if value is not None:
+            sql += f" AND {column} = %s"
+            values.append(value)
+    if wanted.status is not None:  # spelled out where it is open, which is what the partial index asks for
+        sql += f" AND status = '{wanted.status.value}'"
+    rows = db.execute(f"{sql} ORDER BY pk LIMIT %s", (*values, max(limit, 0)), binary=True)
+    return [approval_row(row) for row in rows.fetchall()]

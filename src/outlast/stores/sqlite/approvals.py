@@ -1,0 +1,114 @@
+"""Approvals on a SQLite store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
+from outlast.core.transitions import ENDED
+from outlast.stores.protocol import ApprovalFilter
+from outlast.stores.rows import APPROVAL_COLUMNS, approval_row
+from outlast.stores.rules import Hold, answer_id, approval_box, cannot_answer
+from outlast.stores.sqlite.batch import LIVE, Batch
+from outlast.stores.verbs import Answer, AnswerApproval, Done, Fenced, OpenApproval, Refused, ReopenApproval
+
+OPEN = (
+    "INSERT OR IGNORE INTO approvals (id, run, key, question, data, form, form_type, addressee, created, due, status) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')"
+)
+ANSWER = (
+    "UPDATE approvals SET status = ?, by = ?, note = ?, value = ?, answered = ?, ask = ?, problem = '' WHERE id = ?"
+)
+REOPEN = (
+    "UPDATE approvals SET status = 'open', by = '', note = '', value = NULL, answered = NULL, problem = ? WHERE id = ?"
+)
+
+
+def open_approval(b: Batch, verb: OpenApproval) -> Answer:
+    """Ask people."""
+    new = verb.approval
+    held = b.hold(new.run, verb.worker, verb.claim)
+    if isinstance(held, Fenced):
+        return held
+    if held is Hold.PAST:
+        known = b.rows("SELECT 1 FROM approvals WHERE id = ?", new.id)
+        return Done() if known else b.fenced(new.run, verb.worker, verb.claim)
+    b.db.execute(
+        OPEN,
+        (
+            new.id,
+            new.run,
+            new.key,
+            new.question,
+            new.data,
+            new.form,
+            new.form_type,
+            new.addressee,
+            b.now,
+            new.due,
+        ),
+    )
+    return Done()
+
+
+def answer_approval(b: Batch, verb: AnswerApproval) -> Answer:
+    """Answer, once."""
+    found = b.row(f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE id = ? AND run = ?", verb.id, verb.run)
+    run = b.row("SELECT status FROM runs WHERE pk = ?", verb.run)
+    if found is None or run is None:
+        return Refused(cannot_answer(None, verb.id, None))
+    approval, status = approval_row(found), run[0]
+    woken = (verb.run,) if status in LIVE else ()
+    if approval.ask == verb.ask and approval.status is verb.status:
+        return Done(woken)
+    ended = status if status in ENDED else None
+    early = verb.status is Standing.EXPIRED and (approval.due is None or approval.due > b.now)
+    if approval.status is not Standing.OPEN or ended or early:
+        return Refused(cannot_answer(approval, verb.id, ended), b.run(verb.run))
+    b.db.execute(ANSWER, (verb.status, verb.by, verb.note, verb.value, b.now, verb.ask, verb.id))
+    if verb.status is Standing.WITHDRAWN:
+        return Done()
+    b.put(
+        InboxRow(
+            id=0,
+            run=verb.run,
+            kind=Kind.MESSAGE,
+            key=approval_box(verb.id),
+            message_id=answer_id(verb.id, verb.ask),
+            ok=verb.status is not Standing.EXPIRED,
+            value=verb.message,
+        )
+    )
+    return Done(woken)
+
+
+def reopen_approval(b: Batch, verb: ReopenApproval) -> Answer:
+    """Take an answer back."""
+    held = b.hold(verb.run, verb.worker, verb.claim)
+    if isinstance(held, Fenced):
+        return held
+    if b.rows("SELECT 1 FROM inbox WHERE id = ? AND run = ?", verb.consumes, verb.run):
+        if held is Hold.PAST:
+            return b.fenced(verb.run, verb.worker, verb.claim)
+        b.deliver_rows(verb.run, (verb.consumes,))
+        b.db.execute(REOPEN, (verb.problem, verb.id))
+    return Done()
+
+
+def approvals(db: apsw.Connection, wanted: ApprovalFilter, limit: int, after: int) -> list[ApprovalRow]:
+    """Return approvals, oldest first."""
+    values: list[Any] = [after]
+    sql = f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE pk > ?"
+    for column in ("id", "run", "addressee"):
+        value = getattr(wanted, column)
+        if value is not None:
+            sql += f" AND {column} = ?"
+            values.append(value)
+    if wanted.status is not None:  # spelled out where it is open, which is what the partial index asks for
+        sql += f" AND status = '{wanted.status.value}'"
+    try:
+        return [approval_row(row) for row in db.execute(f"{sql} ORDER BY pk LIMIT ?", (*values, max(limit, 0)))]
+    except UnicodeEncodeError:  # a lone surrogate in a text that is looked for: nothing that is stored has one
+        return []
