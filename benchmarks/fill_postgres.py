@@ -75,7 +75,7 @@ class Look:
 
 async def fill(url: str, runs: int, parked: int, steps: int) -> None:
     look = Look(url)
-    async with App(url, park_after=0.2, max_runs=20_000) as app:
+    async with App(url, park_after=0.2, worker_concurrency=20_000) as app:
         if steps:
             began = time.perf_counter()
             run = await app.start(in_a_row(steps))

@@ -63,8 +63,8 @@ async def test_memory_stores_of_one_name_are_one_and_nameless_ones_are_not() -> 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"max_runs": 0}, "max_runs=0"),
-        ({"max_runs": 1.5}, r"max_runs=1\.5"),
+        ({"worker_concurrency": 0}, "worker_concurrency=0"),
+        ({"worker_concurrency": 1.5}, r"worker_concurrency=1\.5"),
         ({"max_steps": 0}, "max_steps=0"),
         ({"max_threads": -1}, "max_threads=-1"),
         ({"max_crashes": 0}, "max_crashes=0"),
@@ -78,7 +78,7 @@ async def test_memory_stores_of_one_name_are_one_and_nameless_ones_are_not() -> 
         ({"on_event": 5}, "on_event"),
         ({"on_event": None}, "on_event"),
         ({"on_event": [print, 5]}, "on_event"),
-        ({"max_runs": True}, "max_runs=True"),
+        ({"worker_concurrency": True}, "worker_concurrency=True"),
         ({"lease": "10"}, r"App\(lease='10'\): must be a number of seconds"),
         ({"park_after": None}, "park_after=None"),
         ({"grace": "5"}, "grace='5'"),

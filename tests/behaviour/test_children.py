@@ -128,7 +128,7 @@ async def test_a_child_cancelled_before_any_worker_took_it_tells_its_parent(open
             return "told"
         return ""
 
-    async with open_app(max_runs=1, park_after=3600) as app:  # the parent fills the worker
+    async with open_app(worker_concurrency=1, park_after=3600) as app:  # the parent fills the worker
         run = await app.start(caring(), id="p")
         await eventually(lambda: _any(app, "sleeper"))
         (info,) = await app.runs(workflow="sleeper")
@@ -193,7 +193,7 @@ async def test_a_child_ends_while_its_parent_is_being_parked(open_app: OpenApp) 
 
 
 async def test_a_parent_in_one_worker_and_its_child_in_another(open_app: OpenApp) -> None:
-    async with open_app(max_runs=1, park_after=0) as one, open_app(max_runs=1, park_after=0):
+    async with open_app(worker_concurrency=1, park_after=0) as one, open_app(worker_concurrency=1, park_after=0):
         runs = [await one.start(parent(n)) for n in range(10)]
         assert await asyncio.gather(*(run.result() for run in runs)) == [2 * n + 1 for n in range(10)]
 

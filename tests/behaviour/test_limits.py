@@ -52,7 +52,7 @@ async def test_more_runs_than_fit_in_memory_all_finish(open_app: OpenApp, limit:
     async def flow(n: int) -> int:
         return await work(n)
 
-    async with open_app(max_runs=limit) as app:
+    async with open_app(worker_concurrency=limit) as app:
         runs = await asyncio.gather(*(app.start(flow(n)) for n in range(limit + 15)))
         assert await asyncio.gather(*(run.result() for run in runs)) == list(range(limit + 15))
     assert gauge.most <= limit
@@ -75,7 +75,7 @@ async def test_more_runs_to_take_up_again_than_fit_all_finish(open_app: OpenApp)
             await app.start(flow(n), id=f"run-{n}")
         await door.reached(15)
     door.open()
-    async with open_app(max_runs=4, max_threads=2) as app:
+    async with open_app(worker_concurrency=4, max_threads=2) as app:
         runs = [await app.get(f"run-{n}") for n in range(15)]
         assert await asyncio.gather(*(run.result() for run in runs)) == list(range(15))
 
@@ -89,7 +89,7 @@ async def test_a_parent_and_its_children_get_by_with_room_for_one(open_app: Open
     async def parent() -> int:
         return sum(await asyncio.gather(*(child(n) for n in range(5))))
 
-    async with open_app(max_runs=1, park_after=0.01) as app:
+    async with open_app(worker_concurrency=1, park_after=0.01) as app:
         assert await (await app.start(parent())).result() == 10
 
 
@@ -102,7 +102,7 @@ async def test_waiting_runs_do_not_count(open_app: OpenApp) -> None:
     async def quick() -> str:
         return "done"
 
-    async with open_app(max_runs=2) as app:
+    async with open_app(worker_concurrency=2) as app:
         sleepers = [await app.start(sleeping()) for _ in range(10)]
         for run in sleepers:
             await reaches(run, "waiting")

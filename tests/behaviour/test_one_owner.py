@@ -78,7 +78,7 @@ async def test_a_worker_that_begins_anew_takes_new_runs(open_app: OpenApp, gate:
     async with open_app(lease=0.3, on_event=ears) as frozen:
         await frozen.start(sleeping(), id="one")
         gate.hold_worker(await worker_of(ears))
-        async with open_app(lease=0.3, on_event=others, max_runs=1):
+        async with open_app(lease=0.3, on_event=others, worker_concurrency=1):
             await others.hear("worker.took_over")
             gate.release()
             await ears.hear("worker.started", 2)

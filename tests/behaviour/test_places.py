@@ -13,7 +13,7 @@ import outlast
 from outlast import Retry, step, workflow
 from tests.behaviour.stage import OpenApp, stuck
 
-ONE_PLACE = {"max_steps": 1, "max_runs": 1, "max_threads": 1}
+ONE_PLACE = {"max_steps": 1, "worker_concurrency": 1, "max_threads": 1}
 
 
 @step

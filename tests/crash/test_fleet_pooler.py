@@ -39,9 +39,9 @@ def test_runs_come_to_their_ends(fleet: Fleet) -> None:
 def test_a_dead_worker_is_noticed_by_its_lease_and_no_live_one_is_taken_for_dead(fleet: Fleet) -> None:
     """Sessions are nobody's there: their ends say nothing of a process."""
     fleet.start(("gated", "one"), ("gated", "two"))
-    dead = fleet.worker(settings={"max_runs": 1})
+    dead = fleet.worker(settings={"worker_concurrency": 1})
     fleet.until("it has a run", lambda: len(fleet.effects("pass_gate")) == 1)
-    fleet.worker(settings={"max_runs": 1})
+    fleet.worker(settings={"worker_concurrency": 1})
     fleet.until("both have one", lambda: len(fleet.effects("pass_gate")) == 2)
     heir = fleet.worker()
     dead.kill()

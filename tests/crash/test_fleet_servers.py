@@ -95,7 +95,7 @@ def test_nobody_is_taken_for_dead_since_all_were_cut_off(
     fleet: Fleet, server: Server, wire: Wire, trouble: Trouble
 ) -> None:
     fleet.start(*(("gated", f"g{n}") for n in range(3)))
-    crew = [fleet.worker(settings={"max_runs": 1}) for _ in range(3)]
+    crew = [fleet.worker(settings={"worker_concurrency": 1}) for _ in range(3)]
     fleet.until("each has a run", lambda: len(fleet.effects("pass_gate")) == 3)
     trouble(server, wire)
     for n in range(3):

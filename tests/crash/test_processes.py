@@ -135,7 +135,7 @@ def test_a_kill_in_the_first_open_leaves_a_file_that_opens(make_scene: MakeScene
 def test_many_writers_never_see_a_locked_database(scene: Scene) -> None:
     scene.start(*(("march", f"m{n}", 12, 0.0) for n in range(24)))
     for _ in range(4):
-        scene.worker(settings={"max_runs": 6})
+        scene.worker(settings={"worker_concurrency": 6})
     assert judge(scene, deadline_s=40.0) == []
     assert not scene.events("store.unavailable")
     assert set(Counter((line.run, line.step) for line in scene.ledger).values()) == {1}

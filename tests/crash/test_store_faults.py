@@ -97,7 +97,7 @@ def test_a_write_lock_that_is_held_for_longer_than_a_lease_loses_no_run(scene: S
 def test_a_write_lock_that_outlasts_all_leases_lets_no_worker_judge_another(scene: Scene) -> None:
     """None of them could renew. Taken over for that, their `once` attempts would be in doubt, though nobody is dead."""
     scene.start(*(("gated", f"g{n}") for n in range(3)))
-    crew = [scene.worker(lease=0.6, sweep_s=0.05, settings={"max_runs": 1}) for _ in range(3)]
+    crew = [scene.worker(lease=0.6, sweep_s=0.05, settings={"worker_concurrency": 1}) for _ in range(3)]
     scene.until("each has a run", lambda: len(scene.effects("pass_gate")) == 3)
     other = apsw.Connection(str(scene.path))
     other.set_busy_timeout(10_000)
@@ -120,7 +120,7 @@ def test_a_write_lock_that_outlasts_all_leases_lets_no_worker_judge_another(scen
 def test_a_worker_that_has_just_come_judges_nobody_by_a_lease_yet(scene: Scene) -> None:
     """It cannot know whether they could renew: here, none of them could."""
     scene.start(*(("gated", f"g{n}") for n in range(3)))
-    crew = [scene.worker(lease=0.6, settings={"max_runs": 1}) for _ in range(3)]
+    crew = [scene.worker(lease=0.6, settings={"worker_concurrency": 1}) for _ in range(3)]
     scene.until("each has a run", lambda: len(scene.effects("pass_gate")) == 3)
     other = apsw.Connection(str(scene.path))
     other.execute("BEGIN IMMEDIATE")

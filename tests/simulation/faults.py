@@ -62,7 +62,7 @@ def draw_weather(random: Random) -> Weather:
         reboot=0.5,
         clients=random.choice([0, 0, 0, 1]),
         limits=Limits(
-            max_runs=random.choice([1, 3, 10_000, 10_000]),
+            worker_concurrency=random.choice([1, 3, 10_000, 10_000]),
             max_steps=random.choice([1, 2, 1_000, 1_000]),
             max_crashes=random.choice([2, 10]),
         ),

@@ -34,7 +34,7 @@ PARK_AFTER_S = 0.5
 class Limits:
     """What a process may do at once, and whether it executes runs at all."""
 
-    max_runs: int = 10_000
+    worker_concurrency: int = 10_000
     max_steps: int = 1_000
     max_crashes: int = 10
     worker: bool = True
@@ -70,7 +70,7 @@ class SimApp(App):
             on_event=process.heard,
             lease=LEASE_S,
             park_after=PARK_AFTER_S,
-            max_runs=limits.max_runs,
+            worker_concurrency=limits.worker_concurrency,
             max_steps=limits.max_steps,
             max_crashes=limits.max_crashes,
         )

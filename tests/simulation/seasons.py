@@ -48,7 +48,7 @@ def slow_commits(weather: Weather) -> None:
 
 def little_room(weather: Weather) -> None:
     """Three workers with room for one run and one step each, and losses."""
-    weather.processes, weather.limits.max_runs, weather.limits.max_steps = 3, 1, 1
+    weather.processes, weather.limits.worker_concurrency, weather.limits.max_steps = 3, 1, 1
     weather.habits.lost_answers, weather.crash, weather.habits.one_by_one = 0.2, 0.2, True
 
 

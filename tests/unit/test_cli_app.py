@@ -194,7 +194,7 @@ def test_what_is_no_app_is_refused(command: Outlast, app: str, says: str) -> Non
     assert not (command.folder / "sealed.db").exists()
 
 
-@pytest.mark.parametrize("option", ["--lease", "--grace", "--max-runs", "--max-threads", "--version"])
+@pytest.mark.parametrize("option", ["--lease", "--grace", "--worker-concurrency", "--max-threads", "--version"])
 def test_settings_of_the_app_are_not_given_beside_it(command: Outlast, option: str) -> None:
     stderr = say(command, "worker", "shop.py", *APP, option, "5", code=ExitCode.WRONG_USE)
     assert f"{option} is a setting of the App that shop.py:make gives" in stderr

@@ -44,8 +44,8 @@ def worker(
     lease: Annotated[
         float, typer.Option("--lease", metavar="S", help="Seconds without a beat until others take its runs over.")
     ] = 10.0,
-    max_runs: Annotated[
-        int, typer.Option("--max-runs", metavar="N", min=1, help="Most runs in memory at a time.")
+    worker_concurrency: Annotated[
+        int, typer.Option("--worker-concurrency", metavar="N", min=1, help="Most runs to execute at a time.")
     ] = 10_000,
     max_threads: Annotated[
         int, typer.Option("--max-threads", metavar="N", min=1, help="Most threads for sync steps.")
@@ -80,7 +80,8 @@ def worker(
     if where.app_named is not None:
         _refuse_settings(context, where.app_named)
     settings = {
-        "lease": lease, "max_runs": max_runs, "max_threads": max_threads, "grace": grace, "version": version,
+        "lease": lease, "worker_concurrency": worker_concurrency, "max_threads": max_threads, "grace": grace,
+        "version": version,
     }  # fmt: skip
     app = where.make(worker=True, on_event=talker, **settings)
     refuse_memory(app.url)
@@ -96,7 +97,7 @@ def _collect_less_often() -> None:
 
 def _refuse_settings(context: typer.Context, app: str) -> None:
     """Refuse settings that stand in the program's own App, where they belong then."""
-    for name in ("lease", "max_runs", "max_threads", "grace", "version"):
+    for name in ("lease", "worker_concurrency", "max_threads", "grace", "version"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"

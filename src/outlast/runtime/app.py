@@ -44,7 +44,9 @@ class App(Client):
     - `lease`: seconds after which a worker that no longer beats is taken over. (A process that died is noticed at
       once, as a rule; the lease is for those that froze.)
     - `park_after`: seconds of mere waiting after which a run leaves memory.
-    - `max_runs`, `max_steps`, `max_threads`: this worker's limits for runs in memory, steps in flight, and threads.
+    - `worker_concurrency`: how many runs this worker executes at a time; it claims no more, so that others can. A run
+      that has waited for longer than `park_after` has left memory, and does not count.
+    - `max_steps`, `max_threads`: how many steps it has in flight, and how many threads for sync steps.
     - `max_crashes`: how many workers may die in a row under one run before it is stuck.
     - `grace`: seconds that steps in flight get when the App is left; a second Ctrl-C cuts them short.
     - `version`: your code's version, recorded with each run; by default the environment's `OUTLAST_VERSION`.
@@ -64,7 +66,7 @@ class App(Client):
         on_event: Listener | Sequence[Listener] = (),
         lease: float = 10.0,
         park_after: float = 1.0,
-        max_runs: int = 10_000,
+        worker_concurrency: int = 10_000,
         max_steps: int = 1_000,
         max_threads: int = 64,
         max_crashes: int = 10,
@@ -80,7 +82,8 @@ class App(Client):
         self.version = version if version is not None else os.environ.get("OUTLAST_VERSION", "")
         self._wants_worker = worker
         counts = {
-            "max_runs": max_runs, "max_steps": max_steps, "max_threads": max_threads, "max_crashes": max_crashes,
+            "worker_concurrency": worker_concurrency, "max_steps": max_steps, "max_threads": max_threads,
+            "max_crashes": max_crashes,
         }  # fmt: skip
         check_kinds(worker=worker, codec=self.codec, version=self.version)
         check_limits(counts, lease=lease, park_after=park_after, grace=grace)

@@ -245,6 +245,8 @@ class Attempt:
             report(self, value, error)
         if self.on_quiet is not None:
             self.on_quiet()
+        if report is None and self._thread is not None:  # given up long ago, it has kept its thread until now
+            self._worker.claims.room_made()
 
     def _name(self) -> str:
         return f"step {self.place.step_id} of run {self.place.run_id}"

@@ -1,5 +1,9 @@
 """How runs come into a worker's memory: claimed when they are due, loaded, and begun.
 
+A worker claims no more than it can execute: others may be idle. So there is a limit for the runs that it holds; it
+claims none while steps of these wait for a place, never more at once than could begin a step right away, in a thread if
+need be, and while no thread is free only runs of workflows that have needed none so far.
+
 A claim is one verb for many runs. A run that is started in this process is claimed by its start. Where an answer
 was lost or a load failed, `reconcile` finds the runs that this worker owns and does not hold.
 """
@@ -30,15 +34,18 @@ CLAIM_BATCH = 200
 class Claims:
     """See the top of this file. All methods are called on the worker's loop."""
 
-    def __init__(self, worker: Worker, max_runs: int, max_crashes: int) -> None:
+    def __init__(self, worker: Worker, worker_concurrency: int, max_crashes: int) -> None:
         self._worker = worker
         self._trials = Trials(worker, max_crashes)
-        self._max_runs = max_runs
+        self._concurrency = worker_concurrency
+        self._arriving: set[Execution] = set()  # runs that have begun, and not come to their first step yet
+        self._threaded: set[str] = set()  # workflows whose steps were seen to run in threads
         self._loading: set[tuple[str, int]] = set()  # whose claim, and of what run
         self._claiming = 0  # how many runs the claim on its way may bring
         self._starting = 0  # runs claimed by their starts that are on their way
         self._claim_again = False
         self._had_no_room = False
+        self._had_no_thread = False
         self._held_back = False
 
     @property
@@ -48,11 +55,27 @@ class Claims:
 
     @property
     def room(self) -> int:
-        """How many more runs fit in memory."""
-        if self._worker.draining:
+        """How many more runs may come into memory: none while steps of those that are there wait for a place."""
+        worker = self._worker
+        if worker.draining or worker.places.spare < 0:
             return 0
-        taken = len(self._worker.executions) + len(self._loading) + self._starting + self._claiming
-        return max(0, self._max_runs - taken)
+        taken = len(worker.executions) + len(self._loading) + self._starting + self._claiming
+        return max(0, self._concurrency - taken)
+
+    @property
+    def _spare(self) -> int:
+        """How many more runs could begin a step at once, even in a thread."""
+        coming = len(self._loading) + self._starting + len(self._arriving)
+        return min(self._worker.places.spare, self._worker.pool.spare) - coming
+
+    def _claimable(self) -> tuple[tuple[str, ...], int]:
+        """Return of which workflows how many runs may be claimed."""
+        names, limit = registry.names(), min(self.room, CLAIM_BATCH)
+        if (spare := self._spare) > 0:
+            return names, min(limit, spare)
+        # One at a time, once the others have come to their steps, so that what needs no thread waits for none.
+        coming = self._loading or self._starting or self._arriving
+        return tuple(name for name in names if name not in self._threaded), 0 if coming else min(limit, 1)
 
     def claims_for(self, row: RunRow) -> str | None:
         """Return this worker's id if it takes a run that is just being started, None to leave it to the queue.
@@ -61,7 +84,7 @@ class Claims:
         """
         if row.due is not None or not self._worker.holds_lease() or not registry.knows(row.workflow):
             return None
-        if not self.room:
+        if not self.room or (row.workflow in self._threaded and self._spare <= 0):
             self._had_no_room = True
             return None
         self._starting += 1
@@ -70,17 +93,17 @@ class Claims:
     def start_answered(self) -> None:
         """A start that had claimed its run for this worker was answered, in whatever way."""
         self._starting -= 1
-        self._worker.loop.call_soon(self.run_left)  # the run may have been there before, and leave its room to others
+        self._worker.loop.call_soon(self.room_made)  # the run may have been there before, and leave its room to others
 
     def look(self) -> None:
         """Claim what is due, as far as there is room."""
-        names = registry.names()
         if self._claiming:
             self._claim_again = True
             return
-        limit = min(self.room, CLAIM_BATCH)
+        names, limit = self._claimable()
         self._held_back = not self._worker.holds_lease()
         self._had_no_room = not limit
+        self._had_no_thread = len(names) < len(registry.names())
         if not limit or not names or self._held_back:
             return
         self._claiming = limit
@@ -142,7 +165,7 @@ class Claims:
             ):
                 self._begin(loaded.run, loaded)
             if row.pk not in self._worker.executions:
-                self.run_left()
+                self.room_made()
             self._worker.check_empty()
 
         self._worker.loop.create_task(load())
@@ -162,10 +185,22 @@ class Claims:
             if not self._has(pk) and not self._trials.keeps(pk):
                 self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
 
-    def run_left(self) -> None:
-        """A run left memory: where there was no room before, there may be work."""
-        if self._claim_again or self._had_no_room:
+    def room_made(self) -> None:
+        """A run left memory, or a step its place or thread: where there was no room before, there may be work."""
+        if self._claim_again or self._had_no_room or (self._had_no_thread and self._spare > 0):
             self.look()
+
+    def step_began(self, execution: Execution, *, in_thread: bool) -> None:
+        """A step of a run has begun."""
+        if in_thread:
+            self._threaded.add(execution.row.workflow)
+        self.arrived(execution)
+
+    def arrived(self, execution: Execution) -> None:
+        """A run has come to its first step, to a rest or to its end: what it takes is known now."""
+        if execution in self._arriving:
+            self._arriving.discard(execution)
+            self.room_made()
 
     def begin_started(self, row: RunRow, *, new: bool = True) -> None:
         """A run was just started: execute it, if it was claimed for this worker.
@@ -205,6 +240,7 @@ class Claims:
         if loaded is None:
             execution.replayed = -1  # no execution of it came before this one
         self._worker.executions[row.pk] = execution
+        self._arriving.add(execution)
         self._trials.begun(execution)
         execution.begin(loaded.inbox if loaded is not None else ())
 

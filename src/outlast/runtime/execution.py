@@ -46,9 +46,8 @@ class Execution:
         self.engine.on_turned, self.engine.guard = self.after_turn, self._caught
         self.steps = Steps(self)
         self.committed = self.replayed = self.engine.last_seq
-        self.closed = False
+        self.closed = self.releasing = self.ending = False
         self.stuck: tuple[Reason, str] | None = None
-        self.releasing = False
         self.places = 0  # places among the steps in flight that it has taken
         self.queued = 0  # calls of it that wait for a place or for the lease
         self.inbox = Inbox(self)
@@ -57,7 +56,6 @@ class Execution:
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._timer: asyncio.Handle | None = None
         self._rest: asyncio.TimerHandle | None = None
-        self.ending = False
         self.parking = False  # its rest is on the way to the store: what comes due now is whoever's has it next
 
     def begin(self, inbox: Sequence[InboxRow] = ()) -> None:
@@ -214,6 +212,7 @@ class Execution:
             self._rest = None
         if self.closed or self.parking or self.steps.attempts or not self.idle:
             return
+        self.worker.claims.arrived(self)
         if self.stuck is not None:
             self._do_stick(*self.stuck)
         elif self.releasing:
@@ -351,6 +350,7 @@ class Execution:
         self._gates.clear()
         self._later.clear()
         self.engine.stop()
+        self.worker.claims.arrived(self)
 
     def _report_unhandled(self) -> None:
         unhandled = self.engine.loop.unhandled

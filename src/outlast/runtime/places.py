@@ -19,11 +19,17 @@ Waiting = tuple["Execution", Callable[..., None], tuple[Any, ...]]
 class Places:
     """`limit` places, given in the order in which they were asked for."""
 
-    def __init__(self, limit: int, lease_holds: Callable[[], bool]) -> None:
+    def __init__(self, limit: int, lease_holds: Callable[[], bool], made_room: Callable[[], None]) -> None:
         self._free = limit
+        self._made_room = made_room
         self._lease_holds = lease_holds
         self._waiting: deque[Waiting] = deque()
         self._held: list[Waiting] = []  # with a place, waiting for the lease
+
+    @property
+    def spare(self) -> int:
+        """How many steps would begin at once; below 0, how many wait."""
+        return self._free - len(self._waiting)
 
     def take(self, execution: Execution, act: Callable[..., None], *args: Any) -> None:
         """Call `act` with a place taken for this run: now, or when there is one."""
@@ -41,6 +47,8 @@ class Places:
         self._free += 1
         if self._waiting:
             self._fill()
+        if self.spare >= 0:
+            self._made_room()
 
     def when_lease_holds(self, execution: Execution, act: Callable[..., None], *args: Any) -> None:
         """Call `act` when the lease holds: now, or when it has been renewed."""
@@ -58,6 +66,7 @@ class Places:
             if not execution.closed:
                 self.when_lease_holds(execution, act, *args)
         self._fill()
+        self._made_room()
 
     def clear(self) -> None:
         """Forget all who wait: their runs are stopped."""

@@ -26,7 +26,13 @@ class StepThreads:
         self._threads = 0
         self._free = 0  # threads that wait for a task which is not in the queue yet
         self._more = 0  # tasks in the queue that no thread waits for
+        self._open = 0  # tasks that have not ended
         self._closed = False
+
+    @property
+    def spare(self) -> int:
+        """How many tasks would begin at once; below 0, how many wait."""
+        return self._most - self._open
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         """Call a function in a thread."""
@@ -38,8 +44,14 @@ class StepThreads:
                 self._free -= 1
             elif self._threads == self._most or not self._start():
                 self._more += 1
+            self._open += 1
+            future.add_done_callback(self._ended)  # before any other, which may ask what is spare
             self._tasks.put((future, function, args))
         return future
+
+    def _ended(self, _: Future[Any]) -> None:
+        with self._lock:
+            self._open -= 1
 
     def close(self) -> None:
         """Cancel what has not begun, and let each thread end after the function that it is in. Waits for nothing."""

@@ -204,6 +204,7 @@ class Steps:
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
         attempt.begin()
+        worker.claims.step_began(self._run, in_thread=not pending.call.definition.is_async)
 
     def give_up(self, pending: Pending) -> None:
         """The body no longer waits for this call."""

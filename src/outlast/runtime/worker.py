@@ -61,7 +61,7 @@ class Worker:
         lock_folder: str | None,
         lease_s: float,
         park_after: float,
-        max_runs: int,
+        worker_concurrency: int,
         max_steps: int,
         max_threads: int,
         max_crashes: int,
@@ -89,7 +89,8 @@ class Worker:
         self._readers = readers
         self._lock_folder = lock_folder
         self._lease_s = lease_s
-        self.places = Places(max_steps, self.holds_lease)
+        self.claims = Claims(self, worker_concurrency, max_crashes)
+        self.places = Places(max_steps, self.holds_lease, self.claims.room_made)
         self.post = WorkersPost(self)
         self._max_crashes = max_crashes
         self._on_end = on_end
@@ -97,7 +98,6 @@ class Worker:
         self.lock: LockFile | None = None
         self._make_watcher = watcher
         self._watcher: Watcher | None = None
-        self.claims = Claims(self, max_runs, max_crashes)
         self._judging: set[str] = set()
         self._emptied: asyncio.Event = asyncio.Event()
         self._loop_thread = 0
@@ -257,7 +257,7 @@ class Worker:
             del self.executions[execution.row.pk]
         self.look_due()
         self.check_empty()
-        self.claims.run_left()
+        self.claims.room_made()
 
     def run_ended(self, execution: Execution, end: Finish, woke: Sequence[int], error: BaseException | None) -> None:
         """The run's end is committed."""

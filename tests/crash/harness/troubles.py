@@ -106,6 +106,12 @@ async def overrunner(what: str) -> list[str]:
 
 
 @workflow
+async def gated_in_thread(what: str) -> list[str]:
+    """A run that the test holds in its hand, in a thread."""
+    return [await wait_in_thread.call(what)]
+
+
+@workflow
 async def queue_up(what: str) -> list[str]:
     """More sync steps at once than there are threads."""
     return await asyncio.gather(wait_in_thread.call(what), pay_in_thread.call(what, 9))
