@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from outlast.cli.advice import advice_for, why_stuck
 from outlast.cli.fleet import Fleet, Lag, fleet_of, lags_of, versions_text
 from outlast.cli.opening import Where
+from outlast.cli.outboxes import SeenOutbox, look_at
 from outlast.cli.wording import counted, lasted
 from outlast.core.errors import OutlastError
 from outlast.core.records import Record, RunRow
@@ -17,6 +19,7 @@ from outlast.core.transitions import Status
 from outlast.runtime.app import App
 from outlast.runtime.registry import STEP_PREFIX
 from outlast.runtime.seen import if_renamed, why_nobody
+from outlast.stores.databases.source import Source
 from outlast.stores.protocol import RunFilter, StoreInfo
 
 OVERDUE_S = 5.0
@@ -51,6 +54,7 @@ class Diagnosis:
     findings: list[Finding]
     now: float
     lags: list[Lag] = field(default_factory=list)
+    outboxes: list[SeenOutbox] = field(default_factory=list)
     looked_at_all: bool = True
 
     @property
@@ -59,8 +63,15 @@ class Diagnosis:
         return any(finding.needs_person for finding in self.findings)
 
 
-def diagnose(app: App, where: Where, *, check: bool) -> Diagnosis:
-    """Look at the store of an open App. Blocking. It only reads, so it works while somebody holds the write lock."""
+async def diagnose(app: App, where: Where, outboxes: Sequence[Source], *, check: bool) -> Diagnosis:
+    """Look at the store of an open App and at outboxes. It only reads, so that it works beside a write lock."""
+    found = await asyncio.to_thread(_diagnose_store, app, where, check=check)
+    found.outboxes = await look_at(outboxes)
+    found.findings += [Finding(*said[:2], runs=said[2]) for each in found.outboxes if (said := each.finding())]
+    return found
+
+
+def _diagnose_store(app: App, where: Where, *, check: bool) -> Diagnosis:
     store = app.store
     found = Diagnosis(store.info(), fleet_of(store), None, [], store.now())
     found.findings += _write_lock(found.info)

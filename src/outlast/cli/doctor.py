@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import Annotated, Any
 
@@ -14,11 +13,14 @@ from outlast.cli.diagnosis import MOST_RUNS, MOST_SHOWN, Diagnosis, Finding, dia
 from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told
 from outlast.cli.fleet import Fleet, Lag, Member
-from outlast.cli.opening import Where, with_store
-from outlast.cli.options import AppName, Json, Url
+from outlast.cli.opening import Where, with_existing
+from outlast.cli.options import AppName, Json, Outbox, Url
+from outlast.cli.outboxes import as_json as outboxes_json
+from outlast.cli.outboxes import print_outboxes
 from outlast.cli.wording import ago, counted, iso_time, lasted, shortened, size, visible, visible_lines
 from outlast.core.transitions import Status
 from outlast.runtime.registry import STEP_PREFIX
+from outlast.stores.databases.sources import source_of
 
 SERVES_LENGTH = 60
 LEFT_SHOWN_S = 3600.0
@@ -30,6 +32,7 @@ CONDITION_STYLE = {"alive": "green", "expired": "yellow", "dead": "red"}
 
 def doctor(
     check: Annotated[bool, typer.Option("--check", help="Also check the store's content; reads all of it.")] = False,
+    outbox: Outbox = None,
     url: Url = None,
     app_name: AppName = None,
     as_json: Json = False,
@@ -44,13 +47,16 @@ def doctor(
     outlast doctor --check --json
     """
     where = Where(url, app_name)
-    found = with_store(where, lambda app: asyncio.to_thread(diagnose, app, where, check=check))
+    app = where.make()
+    sources, app.outboxes = [source_of(each) for each in outbox or ()] or app.outboxes, []  # an open App makes tables
+    found = with_existing(app, lambda app: diagnose(app, where, sources, check=check))
     if as_json:
         output.print_json(_json(found))
     else:
         _print_store(found)
         _print_lag(found.lags, all_seen=found.looked_at_all)
         _print_workers(found.fleet, found.now)
+        print_outboxes(found.outboxes, found.now)
         _print_findings(found.findings)
     if found.needs_person:
         raise Told(ExitCode.FAILED)
@@ -171,6 +177,7 @@ def _json(found: Diagnosis) -> dict[str, Any]:
             {"workflow": lag.workflow, "runs": lag.runs, "oldest": lag.oldest or None, "waits_s": lag.waits_s}
             for lag in found.lags
         ],
+        "outboxes": list(outboxes_json(found.outboxes)),
         "oldest_running": None if oldest is None else {"id": oldest.id, "started": iso_time(oldest.started)},
         "findings": [
             {"what": finding.what, "do": finding.do, "needs_person": finding.needs_person, "runs": finding.runs}

@@ -74,7 +74,11 @@ def with_store(where: Where, action: Callable[[App], Awaitable[T]]) -> T:
 
     Raises a StoreError where there is none: looking at a store must not make one.
     """
-    app = where.make()
+    return with_existing(where.make(), action)
+
+
+def with_existing(app: App, action: Callable[[App], Awaitable[T]]) -> T:
+    """Do the same with an App that is not open yet."""
     _check_exists(app.url)
     return with_app(app, action)
 

@@ -25,6 +25,17 @@ AppName = Annotated[
     ),
 ]
 
+Outbox = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--outbox",
+        metavar="URL",
+        help="Your database with an outbox; may be given again for more. Default: OUTLAST_OUTBOX.",
+        envvar="OUTLAST_OUTBOX",
+        show_envvar=False,
+    ),
+]
+
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, errors too.")]
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)]

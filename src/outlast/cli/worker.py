@@ -17,7 +17,7 @@ from outlast.cli.fleet import Fleet, fleet_of, versions_text
 from outlast.cli.loading import load_all
 from outlast.cli.logs import Talker
 from outlast.cli.opening import Where, refuse_memory
-from outlast.cli.options import AppName, Url
+from outlast.cli.options import AppName, Outbox, Url
 from outlast.cli.wording import counted
 from outlast.core.errors import StoreUnavailable, WrongUse
 from outlast.runtime import registry
@@ -54,6 +54,7 @@ def worker(
         str | None,
         typer.Option("--version", metavar="V", help="Your code's version, for its runs. Default: OUTLAST_VERSION."),
     ] = None,
+    outbox: Outbox = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell of every step and run.")] = False,
     url: Url = None,
     app_name: AppName = None,
@@ -81,7 +82,7 @@ def worker(
         _refuse_settings(context, where.app_named)
     settings = {
         "lease": lease, "worker_concurrency": worker_concurrency, "max_threads": max_threads, "grace": grace,
-        "version": version,
+        "version": version, "outbox": outbox,
     }  # fmt: skip
     app = where.make(worker=True, on_event=talker, **settings)
     refuse_memory(app.url)
@@ -97,7 +98,7 @@ def _collect_less_often() -> None:
 
 def _refuse_settings(context: typer.Context, app: str) -> None:
     """Refuse settings that stand in the program's own App, where they belong then."""
-    for name in ("lease", "worker_concurrency", "max_threads", "grace", "version"):
+    for name in ("lease", "worker_concurrency", "max_threads", "grace", "version", "outbox"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"

@@ -26,6 +26,7 @@ from outlast.runtime.thread_starts import notice_threads
 from outlast.runtime.uncancelled import or_undone, to_its_end
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
+from outlast.stores.databases.source import Source
 from outlast.stores.databases.sources import source_of
 from outlast.stores.open import open_store
 from outlast.stores.protocol import Store
@@ -50,8 +51,8 @@ class App(Client):
     - `max_crashes`: how many workers may die in a row under one run before it is stuck.
     - `grace`: seconds that steps in flight get when the App is left; a second Ctrl-C cuts them short.
     - `version`: your code's version, recorded with each run; by default the environment's `OUTLAST_VERSION`.
-    - `outbox`: your database in which `outlast.outbox` notes runs, given as to `outlast.transaction`. A worker starts
-      them; a client only sees to it that the table is there.
+    - `outbox`: your database in which `outlast.outbox` notes runs, given as to `outlast.transaction`, or a list of
+      several. A worker starts them; a client only sees to it that the table is there.
 
     Raises WrongUse for settings that make no sense. Entering it raises WrongUse for a URL that means nothing here,
     NotAStore, ReadOnlyStore or StoreUnavailable.
@@ -91,8 +92,9 @@ class App(Client):
         self._store: Store | None = None
         self._pid = 0
         self._worker: Worker | None = None
-        self._outbox = source_of(outbox) if outbox is not None else None
-        self._relay: Relay | None = None
+        given = outbox if isinstance(outbox, list | tuple) else [] if outbox is None else [outbox]
+        self.outboxes: list[Source] = [source_of(each) for each in given]
+        self._relays: list[Relay] = []
         self.lookout: Lookout | None = None if worker else Lookout(self)
 
     # -- opening and closing -------------------------------------------------------------
@@ -114,13 +116,13 @@ class App(Client):
             notice_threads()
             self._worker = self._make_worker(self._store)
         try:
-            if self._outbox is not None:
-                self._relay = Relay(self, self._outbox)
-                await self._relay.prepare()
+            self._relays = [Relay(self, source) for source in self.outboxes]
+            for relay in self._relays:
+                await relay.prepare()
             if self._worker is not None:
                 await self._worker.start()
-                if self._relay is not None:
-                    self._relay.start()
+                for relay in self._relays:
+                    relay.start()
         except BaseException:
             await self.close()
             raise
@@ -156,21 +158,21 @@ class App(Client):
 
         Returns when all are handed back, or after `grace` seconds.
         """
-        await self._stop_relay()
+        await self._stop_relays()
         if self._worker is not None and os.getpid() == self._pid:
             await self._worker.drain(self.grace if grace is None else grace)
 
     async def close(self) -> None:
         """Close without waiting for steps in flight; their runs go back to the queue as they are."""
-        await self._stop_relay()
+        await self._stop_relays()
         store, self._store = self._store, None
         if store is None or os.getpid() != self._pid:  # a forked child's are all its parent's, who goes on with them
             return
         await to_its_end(self._close(store))
 
-    async def _stop_relay(self) -> None:
-        relay, self._relay = self._relay, None
-        if relay is not None and os.getpid() == self._pid:
+    async def _stop_relays(self) -> None:
+        relays, self._relays = self._relays, []
+        for relay in relays if os.getpid() == self._pid else ():
             await to_its_end(relay.stop())
 
     async def _close(self, store: Store) -> None:

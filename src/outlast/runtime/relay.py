@@ -134,10 +134,14 @@ class Relay:
         return ""
 
     async def _do(self, act: Callable[..., Coroutine[object, object, T]], *args: object) -> T:
-        """Do something with the database: here, or in a thread where its driver blocks."""
-        if self._source.is_async:
-            return await act(self._source, *args)
-        return await self._loop.run_in_executor(None, lambda: run_blocking(act(self._source, *args)))
+        return await on_its_driver(self._source, act, *args)
+
+
+async def on_its_driver(source: Source, act: Callable[..., Coroutine[object, object, T]], *args: object) -> T:
+    """Do something with a user's database: here, or in a thread where its driver blocks."""
+    if source.is_async:
+        return await act(source, *args)
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: run_blocking(act(source, *args)))
 
 
 def expect_rows() -> None:

@@ -7,6 +7,7 @@ is frozen holds up nobody: two that relay the same row repeat a start, too.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,10 @@ INSERT = "INSERT INTO outlast_outbox (kind, run_id, details, payload) VALUES (:k
 READ = (
     "SELECT n, run_id, details, payload FROM outlast_outbox WHERE kind = :kind AND refused IS NULL ORDER BY n "
     f"LIMIT {MOST_ROWS}"
+)
+COUNT = "SELECT count(*), count(refused) FROM outlast_outbox"
+READ_REFUSED = (
+    f"SELECT n, run_id, refused, created FROM outlast_outbox WHERE refused IS NOT NULL ORDER BY n LIMIT {MOST_ROWS}"
 )
 DELETE = "DELETE FROM outlast_outbox WHERE n = :n"
 REFUSE = "UPDATE outlast_outbox SET refused = :why WHERE n = :n"
@@ -46,6 +51,33 @@ class Posted(msgspec.Struct, kw_only=True):
     run_id: str
     run: RunRow | None
     why: str = ""
+
+
+class RefusedRow(msgspec.Struct, kw_only=True):
+    """A row that was refused, and why; `noted` is when it was written (seconds since 1970), None where nobody knows."""
+
+    n: int
+    run_id: str
+    why: str
+    noted: float | None
+
+    @property
+    def try_again(self) -> str:
+        """What has it tried again."""
+        return f"UPDATE outlast_outbox SET refused = NULL WHERE n = {self.n}"
+
+    @property
+    def give_up(self) -> str:
+        """What takes it away."""
+        return f"DELETE FROM outlast_outbox WHERE n = {self.n}"
+
+
+class Standing(msgspec.Struct, kw_only=True):
+    """How many rows of an outbox wait to be relayed, how many were refused, and the oldest of these."""
+
+    waiting: int = 0
+    refused: int = 0
+    rows: list[RefusedRow] = []
 
 
 async def post(transaction: Transaction, run: RunRow) -> None:
@@ -104,3 +136,26 @@ async def settle(source: Source, done: Sequence[int], refused: Sequence[tuple[in
         for n, why in refused:
             await transaction.execute(REFUSE, {"n": n, "why": why})
         await transaction.commit()
+
+
+async def standing(source: Source) -> Standing:
+    """Return how an outbox stands. It only reads: without a table it is empty."""
+    try:
+        async with begun(source, write=False) as transaction:
+            ((rows, refused),) = await transaction.execute(COUNT)
+            listed = await transaction.execute(READ_REFUSED) if refused else ()
+    except Exception as error:
+        if not faults.is_no_table(error):
+            raise
+        return Standing()
+    found = [RefusedRow(n=n, run_id=str(run), why=str(why), noted=_moment(at)) for n, run, why, at in listed]
+    return Standing(waiting=rows - refused, refused=refused, rows=found)
+
+
+def _moment(created: Any) -> float | None:
+    """Return a time as databases give it: SQLite as text, of UTC."""
+    try:
+        at = created if isinstance(created, dt.datetime) else dt.datetime.fromisoformat(created)
+    except (TypeError, ValueError):
+        return None
+    return (at if at.tzinfo is not None else at.replace(tzinfo=dt.UTC)).timestamp()
