@@ -36,6 +36,9 @@ class Step(Definition[P, R]):
     noun = "step"
     is_step = True
 
+    database: Any = None
+    """The user's database that it records itself in, if it does."""
+
     def __init__(self, fn: Callable[P, Any], name: str | None, settings: Settings) -> None:
         super().__init__(fn, name)
         self.settings = settings

@@ -16,6 +16,7 @@ from outlast.core.lost import refuse_app
 from outlast.runtime.client import Client
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.ends import Ends
+from outlast.runtime.forgetting import Forgetting
 from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.limits import check_kinds, check_limits
 from outlast.runtime.lookout import Lookout
@@ -94,7 +95,7 @@ class App(Client):
         self._worker: Worker | None = None
         given = outbox if isinstance(outbox, list | tuple) else [] if outbox is None else [outbox]
         self.outboxes: list[Source] = [source_of(each) for each in given]
-        self._relays: list[Relay] = []
+        self._duties: list[Relay | Forgetting] = []
         self.lookout: Lookout | None = None if worker else Lookout(self)
 
     # -- opening and closing -------------------------------------------------------------
@@ -116,13 +117,14 @@ class App(Client):
             notice_threads()
             self._worker = self._make_worker(self._store)
         try:
-            self._relays = [Relay(self, source) for source in self.outboxes]
-            for relay in self._relays:
+            relays = [Relay(self, source) for source in self.outboxes]
+            for relay in relays:
                 await relay.prepare()
             if self._worker is not None:
                 await self._worker.start()
-                for relay in self._relays:
-                    relay.start()
+                self._duties = [*relays, Forgetting(self._worker)]
+                for duty in self._duties:
+                    duty.start()
         except BaseException:
             await self.close()
             raise
@@ -158,22 +160,22 @@ class App(Client):
 
         Returns when all are handed back, or after `grace` seconds.
         """
-        await self._stop_relays()
+        await self._stop_duties()
         if self._worker is not None and os.getpid() == self._pid:
             await self._worker.drain(self.grace if grace is None else grace)
 
     async def close(self) -> None:
         """Close without waiting for steps in flight; their runs go back to the queue as they are."""
-        await self._stop_relays()
+        await self._stop_duties()
         store, self._store = self._store, None
         if store is None or os.getpid() != self._pid:  # a forked child's are all its parent's, who goes on with them
             return
         await to_its_end(self._close(store))
 
-    async def _stop_relays(self) -> None:
-        relays, self._relays = self._relays, []
-        for relay in relays if os.getpid() == self._pid else ():
-            await to_its_end(relay.stop())
+    async def _stop_duties(self) -> None:
+        duties, self._duties = self._duties, []
+        for duty in duties if os.getpid() == self._pid else ():
+            await to_its_end(duty.stop())
 
     async def _close(self, store: Store) -> None:
         if self._worker is not None:

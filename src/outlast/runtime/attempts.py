@@ -93,6 +93,8 @@ class Attempt:
         self.pending = pending
         step = cast("Step[..., Any]", pending.call.definition)
         self._function = step.in_attempt(place, worker.codec)
+        if step.database is not None:
+            worker.written_to.add(step.database)
         self._args, self._kwargs = arguments
         self.number = number
         self.place = place

@@ -16,6 +16,7 @@ from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
 from outlast.core.retry import Retry
 from outlast.core.settings import Changes, Settings
+from outlast.runtime.clock import SystemClock
 from outlast.runtime.decorators import refuse_class
 from outlast.runtime.registry import register
 from outlast.runtime.results import returned
@@ -24,8 +25,13 @@ from outlast.stores.databases.recorded import RecordedStep, committed_alone, com
 from outlast.stores.databases.source import Source
 from outlast.stores.databases.sources import source_of
 
+clock = SystemClock()
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+LONGEST_S = 24 * 3600.0
+"""An attempt that is older commits nothing: another may have done its step long ago, and its record be forgotten."""
 
 SETTINGS = ("retry", "timeout", "key", "check_args")
 
@@ -84,7 +90,7 @@ class _TransactionStep(Step[P, R]):
 
     def __init__(self, function: Callable[..., Any], source: Source, name: str | None, settings: Settings) -> None:
         self._function = function
-        self._source = source
+        self._source = self.database = source
         super().__init__(_without_record(function, source), name, settings)
 
     def in_attempt(self, place: InStep, codec: Codec) -> Callable[P, Any]:
@@ -96,7 +102,7 @@ class _TransactionStep(Step[P, R]):
                 function=lambda given: self._function(given, *args, **kwargs),
                 stored=lambda value: returned(value, codec, self.returns, place),
                 decoded=lambda data: codec.decode(data, self.returns),
-                check=partial(_check, place),
+                check=partial(_check, place, clock.boot() + LONGEST_S),
             )
             return _run(self._source, committed_once(self._source, step))
 
@@ -130,8 +136,8 @@ def _run(source: Source, committing: Coroutine[Any, Any, R]) -> Any:
     return committing if source.is_async else run_blocking(committing)
 
 
-def _check(place: InStep) -> None:
-    if place.given_up:
+def _check(place: InStep, until: float) -> None:
+    if place.given_up or clock.boot() > until:
         raise asyncio.CancelledError(f"step {place.step_id} of run {place.run_id} was given up; nothing was committed")
 
 

@@ -36,6 +36,7 @@ from outlast.runtime.post import WorkersPost
 from outlast.runtime.step_threads import StepThreads
 from outlast.runtime.watcher import ToldOnLoop, Watcher
 from outlast.runtime.writer import Lease, Writer
+from outlast.stores.databases.source import Source
 from outlast.stores.protocol import Store
 from outlast.stores.verbs import Answer, Beaten, Failed, Fenced, Finish, Leave, Register, TakenOver, TakeOver
 
@@ -82,6 +83,7 @@ class Worker:
         self.executions: dict[int, Execution] = {}
         self.sending: set[Attempt] = set()  # `once` attempts whose code may still run, whatever became of their runs
         self.first_seen: dict[str, float] = {}  # facts that doubts go by -> lease clock
+        self.written_to: set[Source] = set()  # the user's databases that steps were recorded in
         self.code_ended: dict[tuple[str, int], tuple[float, BaseException | None]] = {}  # see Doubt
         self.id = ""
         self.draining = False

@@ -8,12 +8,17 @@ result. Nobody waits for a lock of Outlast's, so one that is frozen holds up onl
 looked for once more on another connection. When it is there, its result is the step's. When a COMMIT was on its way as
 the connection broke, only that look can tell what became of it: it is made until it is answered, and where the key is
 not there, all is done anew. A transaction that met another one is tried again; any other error is the step's.
+
+**Forgetting.** A key may go when nobody can ask for it, or insert it, any more. Its run has succeeded: such a run is
+never taken up again. And it is older than any attempt can be that still commits (`check` sees to that, after the
+insert and before the COMMIT): one that was frozen before its insert is refused then, and one that was frozen after it
+holds the key, so that no other can have committed it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -31,6 +36,19 @@ FIND = "SELECT result FROM outlast_transactions WHERE key = :key"
 INSERT = "INSERT INTO outlast_transactions (key, run_id, step_id, result) VALUES (:key, :run_id, :step_id, :result)"
 SAVEPOINT = "SAVEPOINT outlast_step"
 RELEASE = "RELEASE SAVEPOINT outlast_step"
+
+KEPT_DAYS = 7
+PAGE = 200
+
+READ_OLD = (
+    "SELECT key, run_id, step_id FROM outlast_transactions WHERE key > :after AND created < {} "
+    f"ORDER BY key LIMIT {PAGE}"
+)
+LONG_AGO = {
+    "sqlite": f"datetime('now', '-{KEPT_DAYS} days')",
+    "postgresql": f"CURRENT_TIMESTAMP - interval '{KEPT_DAYS} days'",
+}
+DELETE = "DELETE FROM outlast_transactions WHERE key = :key"
 
 Function = Callable[[Any], Any]
 
@@ -78,6 +96,29 @@ async def committed_alone(source: Source, function: Function) -> Any:
         value = await _called(transaction, function)
         await transaction.commit()
         return value
+
+
+class OldRecord(NamedTuple):
+    """The record of a step that was committed more than `KEPT_DAYS` ago."""
+
+    key: str
+    run_id: str
+    step_id: str
+
+
+async def old_records(source: Source, after: str) -> list[OldRecord]:
+    """Return a page of old records, by key, from the one after `after` on."""
+    async with begun(source, write=False) as transaction:
+        statement = READ_OLD.format(LONG_AGO[transaction.dialect.name])
+        return [OldRecord(*row) for row in await transaction.execute(statement, {"after": after})]
+
+
+async def forget(source: Source, keys: Sequence[str]) -> None:
+    """Delete the records of these keys."""
+    async with begun(source) as transaction:
+        for key in keys:
+            await transaction.execute(DELETE, {"key": key})
+        await transaction.commit()
 
 
 class _Commit:
