@@ -160,13 +160,13 @@ class App(Client):
 
         Returns when all are handed back, or after `grace` seconds.
         """
-        await self._stop_duties()
+        if os.getpid() == self._pid:
+            await to_its_end(self._stop_duties())
         if self._worker is not None and os.getpid() == self._pid:
             await self._worker.drain(self.grace if grace is None else grace)
 
     async def close(self) -> None:
         """Close without waiting for steps in flight; their runs go back to the queue as they are."""
-        await self._stop_duties()
         store, self._store = self._store, None
         if store is None or os.getpid() != self._pid:  # a forked child's are all its parent's, who goes on with them
             return
@@ -174,10 +174,11 @@ class App(Client):
 
     async def _stop_duties(self) -> None:
         duties, self._duties = self._duties, []
-        for duty in duties if os.getpid() == self._pid else ():
-            await to_its_end(duty.stop())
+        for duty in duties:
+            await duty.stop()
 
     async def _close(self, store: Store) -> None:
+        await self._stop_duties()
         if self._worker is not None:
             await self._worker.stop()
             self._worker = None
