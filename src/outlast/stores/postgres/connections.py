@@ -25,11 +25,12 @@ from typing import TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from outlast.core.errors import StoreUnavailable
+from outlast.core.errors import StoreError, StoreUnavailable
 from outlast.stores.postgres import faults
 from outlast.stores.postgres.address import Address
 from outlast.stores.postgres.arrays import teach
 from outlast.stores.postgres.limits import Connection, Cursor, Limits
+from outlast.stores.postgres.rights import REFUSED, lacking_right
 from outlast.stores.postgres.times import SERVER_TIME, Times
 
 T = TypeVar("T")
@@ -194,7 +195,7 @@ class Connections:
                         self._forget(error)
                         self._drop_writer()
                     if tries == TRIES or broken or not (dead or isinstance(error, faults.TRANSIENT)):
-                        raise faults.meaning(error, self.address) from error
+                        raise self._meaning(error, link.db) from error
                     broken = dead
             raise AssertionError("the last try has raised")
 
@@ -216,6 +217,7 @@ class Connections:
                     link.db.execute(f"SELECT {settings_of(limits, writes=False)}", (self.address.search_path,))
                     result = action(link.db)
             except psycopg.Error as error:
+                told = self._meaning(error, link.db)
                 if faults.is_dead(error, link.db):
                     self._forget(error)
                     self.disconnect(link.db)
@@ -224,7 +226,7 @@ class Connections:
                         continue
                 else:
                     self._give_back(link)
-                raise faults.meaning(error, self.address) from error
+                raise told from error
             except BaseException:
                 self.disconnect(link.db)
                 raise
@@ -234,6 +236,12 @@ class Connections:
     def _check(self) -> None:
         if self._closed:
             raise StoreUnavailable(f"the store {self.address.text} is closed")
+
+    def _meaning(self, error: psycopg.Error, db: Db) -> StoreError:
+        lacking = None
+        if isinstance(error, REFUSED) and not faults.is_dead(error, db):
+            lacking = lacking_right(db, self.address)
+        return lacking or faults.meaning(error, self.address)
 
     def _forget(self, error: psycopg.Error) -> None:
         """Take in what a dead connection tells of the others."""

@@ -58,7 +58,7 @@ def meaning(error: psycopg.Error, address: Address) -> StoreError:
                 f"the disk of {where} is full; nothing acknowledged is lost, and work goes on when there is space again"
             )
         case errors.InsufficientPrivilege():
-            return StoreError(f"{where}: the user may not do this: {words}")
+            return StoreUnavailable(f"{where}: the user may not do this: {words}")
         case errors.UndefinedTable() | errors.InvalidSchemaName():
             return NotAStore(f"{where}: its tables were dropped while it was in use ({words})")
         case psycopg.Error() if error.sqlstate in ENDED_FOR_ITS_AGE:
