@@ -106,6 +106,9 @@ class Wire:
     def dropped(self) -> list[str]:
         return []
 
+    def cut_off(self) -> list[str]:
+        return []
+
     def hear(self, listener: Callable[[], None] | None) -> None: ...
 
     def lease_epoch(self) -> str:

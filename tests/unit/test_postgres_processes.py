@@ -17,6 +17,7 @@ import pytest
 
 from outlast.core.records import WorkerRow, WorkerState
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.seen import seen_workers
 from outlast.runtime.writer import Lease
 from outlast.stores.postgres import PostgresStore, hints
 from outlast.stores.verbs import Beat, Claim, Claimed, Refused, Register, StartRun, TakenOver
@@ -110,6 +111,28 @@ def test_who_is_cut_off_is_told_of_in_the_second_look(
     until("it is told of", look)
     assert found == ["w1"]
     assert other.dropped() == []
+
+
+def test_people_are_shown_who_is_cut_off_long_before_its_lease_ends(open_store: Callable[[], PostgresStore]) -> None:
+    dead, other = open_store(), open_store()
+    register(dead, "w1")
+    register(other, "w2")
+    assert {seen.row.id: seen.condition for seen in seen_workers(other)} == {"w1": "alive", "w2": "alive"}
+    dead.close()
+    until("its session is over", other.cut_off)
+    assert {seen.row.id: seen.condition for seen in seen_workers(other)} == {"w1": "disconnected", "w2": "alive"}
+
+
+def test_people_are_shown_no_worker_as_cut_off_that_comes_back_at_once(
+    url: str, open_store: Callable[[], PostgresStore]
+) -> None:
+    store = open_store()
+    register(store, "w1")
+    session = store._hints.session
+    with psycopg.connect(server_url(), autocommit=True) as db:
+        db.execute("SELECT pg_terminate_backend(%s)", (int(session.split()[0]),))
+    assert store.cut_off() == []
+    until("it has a new one", lambda: store._hints.session not in ("", session))
 
 
 def test_who_has_just_come_back_judges_nobody(open_store: Callable[[], PostgresStore]) -> None:

@@ -27,7 +27,7 @@ LEFT_SHOWN_S = 3600.0
 WORKER_COLUMNS = (
     "worker", "state", "pid", "host", "age", "beat", "lease", "runs", "version", "python", "serves",
 )  # fmt: skip
-CONDITION_STYLE = {"alive": "green", "expired": "yellow", "dead": "red"}
+CONDITION_STYLE = {"alive": "green", "disconnected": "yellow", "expired": "yellow", "dead": "red"}
 
 
 def doctor(

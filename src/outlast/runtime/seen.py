@@ -15,7 +15,7 @@ from outlast.stores.protocol import Store
 
 @dataclass(frozen=True, slots=True)
 class SeenWorker:
-    """A worker as far as can be seen from here. `condition` is `alive`, `expired`, `dead` or `gone`.
+    """A worker as far as can be seen from here. `condition` is `alive`, `disconnected`, `expired`, `dead` or `gone`.
 
     `lease_left_s` is None where its lease cannot be read here (another start of the machine).
     """
@@ -36,11 +36,11 @@ class SeenWorker:
 
 def seen_workers(store: Store) -> list[SeenWorker]:
     """Return all workers that the store knows, newest first. Blocking."""
-    epoch, lease_now = store.lease_epoch(), store.lease_now()
-    return [_seen(row, epoch, lease_now) for row in store.workers()]
+    epoch, lease_now, cut_off = store.lease_epoch(), store.lease_now(), store.cut_off()
+    return [_seen(row, epoch, lease_now, row.id in cut_off) for row in store.workers()]
 
 
-def _seen(row: WorkerRow, epoch: str, lease_now: float) -> SeenWorker:
+def _seen(row: WorkerRow, epoch: str, lease_now: float, cut_off: bool) -> SeenWorker:
     if row.state is not WorkerState.ALIVE:
         return SeenWorker(row, row.state.value, None)
     if row.boot != epoch:
@@ -48,7 +48,7 @@ def _seen(row: WorkerRow, epoch: str, lease_now: float) -> SeenWorker:
     left = row.lease_until - lease_now
     if probe(row, epoch) is Alive.NO:
         return SeenWorker(row, "dead", left)
-    return SeenWorker(row, "alive" if left > 0 else "expired", left)
+    return SeenWorker(row, "expired" if left <= 0 else "disconnected" if cut_off else "alive", left)
 
 
 def why_nobody(workers: Sequence[SeenWorker], workflow: str) -> str:

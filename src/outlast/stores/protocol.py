@@ -177,6 +177,13 @@ class Store(Protocol):
         """
         ...
 
+    def cut_off(self) -> list[str]:
+        """Return the `alive` workers whose sessions with the store have ended and do not come back within a moment.
+
+        Blocking. Unlike `dropped` it is for people who look: it waits for nothing but that moment, and decides nothing.
+        """
+        ...
+
     def hear(self, listener: Callable[[], None] | None) -> None:
         """Have `listener` called, in any thread, when `change` may differ: a hint, where a store has such a thing."""
         ...

@@ -147,6 +147,10 @@ class MemoryStore:
         """Return nothing: there are no sessions."""
         return []
 
+    def cut_off(self) -> list[str]:
+        """Return nothing: there are no sessions."""
+        return []
+
     def hear(self, listener: Callable[[], None] | None) -> None:
         """Do nothing: there are no hints."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres.arrays import Ints, Texts
-from outlast.stores.postgres.connections import Db
+from outlast.stores.postgres.connections import ENDED, Db
 from outlast.stores.postgres.schema import QUEUED, WORKER_COLUMNS
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rows import (
@@ -181,6 +181,11 @@ def orphans(db: Db) -> list[str]:
         "AND owner NOT IN (SELECT id FROM workers WHERE state = 'alive') ORDER BY owner"
     )
     return [owner for (owner,) in _rows(db, sql)]
+
+
+def cut_off(db: Db) -> set[str]:
+    """Return the `alive` workers whose sessions have ended."""
+    return {worker for (worker,) in _rows(db, f"SELECT id FROM workers WHERE state = 'alive' AND {ENDED}")}
 
 
 def counts(db: Db) -> dict[str, int]:

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 log = logging.getLogger("outlast.store")
 OPEN_AGAIN_S = 0.2
+COME_BACK_AT_ONCE_S = 0.3
 
 
 class PostgresStore:
@@ -176,6 +177,14 @@ class PostgresStore:
     def dropped(self) -> list[str]:
         """Return the workers whose sessions have ended and did not come back."""
         return sorted(self._hints.cut_off())
+
+    def cut_off(self) -> list[str]:
+        """Return the workers whose sessions have ended; who does not come back at once is likely to be dead."""
+        ended = self._read(reads.cut_off)
+        if ended:
+            threading.Event().wait(COME_BACK_AT_ONCE_S)
+            ended &= self._read(reads.cut_off)
+        return sorted(ended)
 
     def hear(self, listener: Callable[[], None] | None) -> None:
         """Have `listener` called when another process says that it has committed something."""

@@ -140,6 +140,10 @@ class SqliteStore:
         """Return nothing: there are no sessions."""
         return []
 
+    def cut_off(self) -> list[str]:
+        """Return nothing: there are no sessions."""
+        return []
+
     def hear(self, listener: Callable[[], None] | None) -> None:
         """Do nothing: there are no hints."""
 
