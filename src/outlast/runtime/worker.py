@@ -101,7 +101,7 @@ class Worker:
         self._make_watcher = watcher
         self._watcher: Watcher | None = None
         self._judging: set[str] = set()
-        self._took: dict[str, TakenOver] = {}  # by dead worker: what was told of
+        self._took: dict[str, TakenOver] = {}  # by the dead: what is sent again is answered alike
         self._emptied: asyncio.Event = asyncio.Event()
         self._loop_thread = 0
         self._presence: asyncio.Task[None] | None = None
@@ -349,18 +349,10 @@ class Worker:
 
         def done(answer: Answer | StoreError) -> None:
             self._judging.discard(dead)
-            if (
-                isinstance(answer, TakenOver) and self._took.get(dead) != answer
-            ):  # else it was sent, and answered, again
+            if isinstance(answer, TakenOver) and self._took.get(dead) != answer:
                 self._took[dead] = answer
-                self.notices(
-                    "worker.took_over",
-                    worker=self.id,
-                    dead=dead,
-                    evidence=evidence,
-                    runs=len(answer.runs),
-                    stuck=len(answer.stuck),
-                )
+                runs, stuck = len(answer.runs), len(answer.stuck)
+                self.notices("worker.took_over", worker=self.id, dead=dead, evidence=evidence, runs=runs, stuck=stuck)
                 self.claims.look()
                 if answer.stuck:
                     self.look_at_ends()
