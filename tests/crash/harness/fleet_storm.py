@@ -34,6 +34,7 @@ class FleetStorm(Storm, kw_only=True):
     wire: Wire
     pace_s: float = 0.1  # that a step takes before its effect, and again after it
     frozen: list[Process] = msgspec.field(default_factory=list)
+    shot: list[Process] = msgspec.field(default_factory=list)
     advised: float = 0.0
     woken: float = 0.0
 
@@ -66,6 +67,7 @@ class FleetStorm(Storm, kw_only=True):
             self.wrong.append(f"{victim.name} had ended by itself: {log[-1000:]}")
             crew[place] = self._hire()
         elif way == "kill":
+            self.shot.append(victim)
             self.killed.update(dict.fromkeys(victim.workers[-1:], victim.signal(signal.SIGKILL)))
             crew[place] = self._hire()
         else:
