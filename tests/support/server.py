@@ -85,9 +85,9 @@ class Server:
         """The URL of its database."""
         return f"postgresql://postgres@/postgres?host={self.folder}"
 
-    def make(self) -> Server:
-        """Make its data from nothing."""
-        settings = ("--auth=trust", "--encoding=utf8", "--locale=C", "-U", "postgres")
+    def make(self, *options: str) -> Server:
+        """Make its data from nothing, with more options of initdb."""
+        settings = ("--auth=trust", "--encoding=utf8", "--locale=C", "-U", "postgres", *options)
         run("initdb", "--no-sync", *settings, "-D", self.data)
         return self
 
