@@ -128,6 +128,11 @@ async def test_a_restart_in_the_middle_runs_no_finished_step_again(open_app: Ope
     async with open_app(lease=0.3) as app:
         run = await app.start(flow(), id="one")
         await unless_it_ends(run, door.reached())
+
+        async def both_are_recorded() -> bool:
+            return len(await run.steps()) == 2
+
+        await eventually(both_are_recorded)
     door.open()
     async with open_app() as app:
         found = await (await app.get("one")).result()
