@@ -48,6 +48,31 @@ class Loaded(msgspec.Struct, frozen=True):
     run: RunRow
     records: tuple[Record, ...]
     inbox: tuple[InboxRow, ...]
+    sources: tuple[tuple[str, bool], ...] = ()  # steps that wrote to streams, and whether all that they wrote stays
+
+
+class Chunk(msgspec.Struct, frozen=True, gc=False):
+    """A stretch of a stream: items from position `pos` on, or, with `back_to`, one that says: drop all after that."""
+
+    pos: int
+    items: tuple[bytes, ...] = ()
+    back_to: int | None = None
+
+
+class StreamPage(msgspec.Struct, frozen=True):
+    """A part of a stream and how its run stood at that moment. None of what is up to `final` is ever dropped."""
+
+    status: Status
+    chunks: tuple[Chunk, ...]
+    final: int | None  # None: all of the stream
+
+
+class StreamRow(msgspec.Struct, frozen=True):
+    """A stream of a run: its name, its last position, and up to where it can no longer change (None: all of it)."""
+
+    name: str
+    last: int
+    final: int | None
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +152,18 @@ class Store(Protocol):
         """Return records with a seq above `after`, in order."""
         ...
 
+    def stream(self, pk: int, name: str, after: int = 0, limit: int = 100) -> StreamPage | None:
+        """Return what stands in a stream of a run after a position, at most so many chunks; None: there is no run."""
+        ...
+
+    def streams(self, pk: int) -> list[StreamRow]:
+        """Return the streams of a run, by name."""
+        ...
+
+    def values(self, pk: int) -> dict[str, bytes]:
+        """Return what a run has published, by name."""
+        ...
+
     def runs(self, filter: RunFilter, *, limit: int = 100, before: int | None = None) -> list[RunRow]:
         """Return runs, newest first (by pk), below the pk `before`; large payloads included."""
         ...
@@ -190,6 +227,10 @@ class Store(Protocol):
 
     def change(self) -> int:
         """Return a number that differs, within two seconds, after another process may have changed something; cheap."""
+        ...
+
+    def stream_change(self) -> int:
+        """Do the same for what runs write to streams and publish, and sooner; for those who are just reading it."""
         ...
 
     def info(self) -> StoreInfo:

@@ -35,6 +35,7 @@ NEW_RUN_COLUMNS = (  # without its input, which a store may keep elsewhere
 )
 RECORD_COLUMNS = "seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note"
 INBOX_COLUMNS = "id, run, kind, key, message_id, ok, value, created"
+SOURCE_COLUMNS = "name, source, token, wrote, first, settled"
 WORKER_COLUMNS = (
     "id, pid, host, boot, lock_path, lock_inode, state, started, beat, lease_until, left, version, python, serves"
 )

@@ -16,6 +16,7 @@ import msgspec
 
 from outlast.core.records import ApprovalRow, Kind, Record, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
+from outlast.stores.emitted import Settled, Value
 from outlast.stores.verbs import (
     AnswerApproval,
     Failed,
@@ -50,7 +51,7 @@ def objection(verb: Verb) -> Failed | Refused | None:
                 why = f"a field is of another type: {error}"
             if why:
                 return Failed(f"record {record.seq} ({record.kind} {record.key!r}): {why}")
-        return None
+        return _bad_emit(verb) if verb.emits else None
     if why := _bad_value(verb) or _bad_size(verb):
         return Failed(why)
     match verb:
@@ -66,6 +67,16 @@ def objection(verb: Verb) -> Failed | Refused | None:
             return Refused(f"no such decision: {verb.decision!r}; it is one of {', '.join(sorted(DECISIONS))}")
         case _:
             return None
+
+
+def _bad_emit(verb: Write) -> Failed | None:
+    for thing in verb.emits:
+        why = _bad_value(thing)
+        if not isinstance(thing, Settled):
+            why = why or _too_long("name", thing.name)
+        if why or (why := _too_long("source", "" if isinstance(thing, Value) else thing.source)):
+            return Failed(why)
+    return None
 
 
 def _bad_size(verb: Verb) -> str | None:

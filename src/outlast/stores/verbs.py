@@ -9,6 +9,7 @@ import msgspec
 
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import Reason, Status
+from outlast.stores.emitted import Emit
 
 # -- answers ----------------------------------------------------------------
 
@@ -157,14 +158,17 @@ class Write(Verb, frozen=True, kw_only=True):
 
     A record whose `seq` is there already with the same content is the same
     record. Otherwise the first one's `seq` must be one above the journal's last (0 where it is empty):
-    a gap means that an earlier record failed, and is answered with Failed. Sets the run's `crashes` to 0.
+    a gap means that an earlier record failed, and is answered with Failed. Sets the run's `crashes` to 0, if there are
+    records. `emits` is what the run lets the world see, in order: with records, once, as these are; without, each by
+    its own rule.
     """
 
     worker: str
     run: int
     claim: int
-    records: tuple[Record, ...]
+    records: tuple[Record, ...] = ()
     consumes: tuple[int, ...] = ()
+    emits: tuple[Emit, ...] = ()
 
 
 class Park(Verb, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 from outlast.core.records import Kind, Record, RunRow, WorkerState
 from outlast.core.transitions import ENDED, Event, Reason, Status, after
+from outlast.stores.emits import drop_unsettled
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.memory.verbs import take
 from outlast.stores.rules import CANCEL_ID, Hold
@@ -125,6 +126,7 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
     if row.status is Status.STUCK or unbegun:
         assert after(row.status, Event.CANCEL) is Status.CANCELLED
         t.end(entry, Status.CANCELLED)
+        drop_unsettled(entry.output)
         row.detail = f"cancelled by {verb.by}" if verb.by else "cancelled"
         return Done(t.tell_parents(entry))
     t.put(entry, Kind.CANCEL, "", CANCEL_ID, True, verb.by.encode())

@@ -15,7 +15,7 @@ from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRo
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory import approvals, client_verbs, verbs
 from outlast.stores.memory.tables import Tables
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow
 from outlast.stores.rules import is_queued, objection
 from outlast.stores.verbs import Answer, Verb
 
@@ -65,7 +65,8 @@ class MemoryStore:
             entry = self._tables.runs.get(pk)
             if entry is None:
                 return None
-            return Loaded(copy.copy(entry.row), tuple(entry.journal()), tuple(entry.inbox.values()))
+            inbox = tuple(entry.inbox.values())
+            return Loaded(copy.copy(entry.row), tuple(entry.journal()), inbox, entry.output.told())
 
     def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
         """Return records with a seq above `after`, in order."""
@@ -73,6 +74,24 @@ class MemoryStore:
             entry = self._tables.runs.get(pk)
             found = [record for record in entry.journal() if record.seq > after] if entry else []
             return found if limit is None else found[: max(limit, 0)]
+
+    def stream(self, pk: int, name: str, after: int = 0, limit: int = 100) -> StreamPage | None:
+        """Return what stands in a stream of a run after a position."""
+        with self._lock:
+            entry = self._tables.runs.get(pk)
+            return StreamPage(entry.row.status, *entry.output.read(name, after, limit)) if entry else None
+
+    def streams(self, pk: int) -> list[StreamRow]:
+        """Return the streams of a run, by name."""
+        with self._lock:
+            entry = self._tables.runs.get(pk)
+            return entry.output.rows() if entry else []
+
+    def values(self, pk: int) -> dict[str, bytes]:
+        """Return what a run has published, by name."""
+        with self._lock:
+            entry = self._tables.runs.get(pk)
+            return dict(sorted(entry.output.values.items())) if entry else {}
 
     # -- many runs -----------------------------------------------------------------
 
@@ -157,6 +176,8 @@ class MemoryStore:
     def change(self) -> int:
         """Return a number that differs after something may have changed."""
         return self._changes
+
+    stream_change = change
 
     def info(self) -> StoreInfo:
         """Return counts; there is no file and no version."""

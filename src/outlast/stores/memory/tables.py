@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from outlast.core.records import ApprovalRow, InboxRow, Kind, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import ENDED, Status
+from outlast.stores.memory.streams import RunOutput
 from outlast.stores.protocol import Clock
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
 from outlast.stores.verbs import Fenced, Resume, Send, TakenOver
@@ -28,6 +29,7 @@ class Entry:
     taken: set[tuple[Kind, str]] = field(default_factory=set)  # messages delivered, and cancellations in this life
     given_up: set[str] = field(default_factory=set)  # how its parent gave it up, in any life
     waiters: set[tuple[int, str]] = field(default_factory=set)  # (run, key) to tell besides the parent
+    output: RunOutput = field(default_factory=RunOutput)
 
     @property
     def pk(self) -> int:

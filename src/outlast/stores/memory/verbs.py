@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from outlast.core.records import Kind, Record, WorkerRow, WorkerState
 from outlast.core.transitions import CLAIMABLE, Event, Reason, Status, after
+from outlast.stores.emits import emit, is_there
 from outlast.stores.memory.tables import Entry, Member, Tables
 from outlast.stores.rules import END_EVENTS, Hold, crash_loop, is_queued, missing_record, other_content, out_of_step
 from outlast.stores.verbs import (
@@ -171,6 +172,7 @@ def write(t: Tables, verb: Write) -> Answer:
     if held is Hold.PAST:
         same = all(entry.records.get(record.seq) == record for record in verb.records)
         applied = same and not any(row in entry.inbox for row in verb.consumes)
+        applied = applied and (bool(verb.records) or is_there(entry.output, verb.emits))
         return Done() if applied else t.fenced(verb.run, verb.worker, verb.claim)
     last_seq, fresh = max(entry.records, default=0), dict[int, Record]()
     for record in verb.records:
@@ -186,7 +188,10 @@ def write(t: Tables, verb: Write) -> Answer:
         row = entry.inbox.pop(consumed, None)
         if row and row.kind is not Kind.CHILD:  # a child's end is told once by its own rules
             entry.taken.add((row.kind, row.message_id))
-    entry.row.crashes = 0
+    if fresh or not verb.records:  # with records that are there already, it came with them
+        emit(entry.output, verb.emits)
+    if verb.records:
+        entry.row.crashes = 0
     return Done()
 
 

@@ -64,7 +64,7 @@ def _plan(fences: Fences, verbs: Sequence[Verb]) -> tuple[str, list[tuple[int, R
     ends: Ends = {}
     worker = verbs[0].worker if isinstance(verbs[0], Write) else ""
     for verb in verbs:
-        if type(verb) is not Write or verb.consumes or verb.worker != worker:
+        if type(verb) is not Write or verb.consumes or verb.emits or verb.worker != worker:
             return None
         fence = fences.runs.get(verb.run)
         if fence is None or not _is_plain(fence, verb):

@@ -11,12 +11,14 @@ import msgspec
 
 from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
+from outlast.stores.emits import drop_unsettled
 from outlast.stores.postgres.arrays import Ints
 from outlast.stores.postgres.batch import Again, Batch
 from outlast.stores.postgres.early import ask_for_early, keep_early
 from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.postgres.journal import insert
 from outlast.stores.postgres.owned_runs import take
+from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
 from outlast.stores.rules import CANCEL_ID, Hold
 from outlast.stores.verbs import (
@@ -151,6 +153,7 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
     if run.status is Status.STUCK or unbegun:
         assert after(run.status, Event.CANCEL) is Status.CANCELLED
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {verb.by}" if verb.by else "cancelled")
+        drop_unsettled(RunOutput(b, run.pk))
         return Done(b.tell_parents(b.run(run.pk)))
     b.put(InboxRow(id=0, run=run.pk, kind=Kind.CANCEL, key="", message_id=CANCEL_ID, value=verb.by.encode()))
     return Done(_woken(run.pk, run.status))
@@ -274,6 +277,9 @@ def prune(b: Batch, verb: Prune) -> Answer:
             ("taken", "run"),
             ("waiters", "run"),
             ("approvals", "run"),
+            ("stream_items", "run"),
+            ("stream_sources", "run"),
+            ("published", "run"),
             ("runs", "pk"),
         ):
             b.run_sql(f"DELETE FROM {table} WHERE {column} = ANY (%s)", pks)

@@ -4,6 +4,8 @@ A thread with a session of its own says so (NOTIFY) and hears it (LISTEN). What 
 that carries data: a commit that notifies takes a lock which all others want, too. It says nothing but "look", so that
 any number of commits need one hint: one is on its way at most, and none follows another too closely.
 
+What runs write to streams is told apart, on a channel that is heard only by who is just reading one: it comes often.
+
 Only a hint: where it gets lost, or a pooler stands between, which hears for nobody, the thread finds out by asking, now
 and then. So whoever wants to know whether there is news has the answer here, and never waits for the server.
 
@@ -53,6 +55,7 @@ ASK_S, ASK_MOST_S = 0.2, 1.0
 UNTOLD_S = 2.0
 FIRST_SESSION_S = 1.0
 GAP_S = 0.005  # between two hints
+UNHEARD_S = 0.02  # between two looks at streams where no hints are heard
 AGAIN_S = 0.5  # until the next try where the server is away
 
 NEWS = (
@@ -78,6 +81,7 @@ class Hints:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._channel = f"outlast_{hashlib.sha256(connections.address.schema.encode()).hexdigest()[:16]}"
+        self._streams = f"{self._channel}_streams"
         self.listener: Callable[[], None] | None = None
         self._begin_anew()
 
@@ -87,7 +91,10 @@ class Hints:
         self._thread: threading.Thread | None = None
         self._wake = (-1, -1)  # a pipe, while there is a thread
         self._needed = 0.0  # when it was, by the boot clock
-        self._wants_to_say = False
+        self._wants_to_say: set[str] = set()  # on which channels
+        self._streams_wanted = -LINGER_S  # when somebody last asked whether streams have news, by the boot clock
+        self._hears_streams = False
+        self.heard_streams = 0
         self._stop = threading.Event()
         self.heard = 0
         self.snapshot = ""  # of the server's transactions, as others were last told to look
@@ -104,11 +111,20 @@ class Hints:
 
     # -- from any thread -----------------------------------------------------------
 
-    def say(self) -> None:
-        """Let other processes look, soon."""
-        self.start(say=True)
+    def say(self, *, streams: bool = False) -> None:
+        """Let other processes look, soon; or those that read streams."""
+        self.start(say=self._streams if streams else self._channel)
 
-    def start(self, *, say: bool = False) -> None:
+    def stream_change(self) -> int:
+        """Return a number that differs when streams may have news. Where no hints are heard, that is every moment."""
+        now = self._connections.times.boot()
+        self._streams_wanted = now
+        self.start()
+        if not self._hears_streams:
+            return hash((self.heard, self.heard_streams, now // UNHEARD_S))
+        return hash((self.heard, self.heard_streams, self.snapshot))
+
+    def start(self, *, say: str = "") -> None:
         """Hear and say from now on, for a while."""
         if self._pid != os.getpid():  # a child of the process that the thread is in
             self._begin_anew()
@@ -118,8 +134,8 @@ class Hints:
                 self._wake = os.pipe()
                 self._thread = threading.Thread(target=self._run, name="outlast-hints", daemon=True)
                 self._thread.start()
-            if say and not self._wants_to_say and self._thread is not None:
-                self._wants_to_say = True
+            if say and say not in self._wants_to_say and self._thread is not None:
+                self._wants_to_say.add(say)
                 os.write(self._wake[1], b".")
 
     def work_for(self, worker: str) -> None:
@@ -163,6 +179,7 @@ class Hints:
                 self._ready.set()
                 if not self.session:  # else it was there, and is made again at once
                     self._stop.wait(AGAIN_S)
+            self._hears_streams = False
             if self.session:
                 self.session, self.listening = "", False
                 self.drops += 1
@@ -197,11 +214,15 @@ class Hints:
             poll.register(file, select.POLLIN)
         while True:
             if self._wants_to_say:
-                self._wants_to_say = False
-                db.execute("SELECT pg_notify(%s, '')", (self._channel,))
+                with self._lock:
+                    channels, self._wants_to_say = self._wants_to_say, set()
+                for channel in sorted(channels):
+                    db.execute("SELECT pg_notify(%s, '')", (channel,))
                 self._stop.wait(GAP_S)
                 self._hear(db)
                 continue
+            if link.session:
+                self._listen_to_streams(db)
             if self._stop.is_set() or self._is_idle():
                 return
             rest = asked + (SECOND_LOOK_S if self._ended else self._ask_s) - boot()
@@ -227,9 +248,20 @@ class Hints:
             self._call()
 
     def _hear(self, db: Db) -> None:
-        if any([notice.pid != db.info.backend_pid for notice in db.notifies(timeout=0)]):  # noqa: C419 - all are read
+        others = {notice.channel for notice in db.notifies(timeout=0) if notice.pid != db.info.backend_pid}
+        if self._streams in others:
+            self.heard_streams += 1
+        if self._channel in others:
             self.heard += 1
             self._call()
+
+    def _listen_to_streams(self, db: Db) -> None:
+        """Listen to what is told of streams while somebody wants to know, and a while after that."""
+        wanted = self._connections.times.boot() < self._streams_wanted + LINGER_S
+        if wanted != self._hears_streams:
+            this = sql.SQL("LISTEN {}" if wanted else "UNLISTEN {}").format(sql.Identifier(self._streams))
+            db.execute(this)
+            self._hears_streams = wanted
 
     def _call(self) -> None:
         if self.listener is not None:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from msgspec.structs import astuple
 
 from outlast.core.records import Record
+from outlast.stores.emits import emit, is_there
 from outlast.stores.postgres.arrays import Blobs, Bools, Column, Floats, Ints, Texts
 from outlast.stores.postgres.batch import Batch, Fence
+from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import RECORD_COLUMNS
 from outlast.stores.rows import record as record_of
 from outlast.stores.rules import Hold, other_content, out_of_step
@@ -61,6 +63,8 @@ def write(b: Batch, verb: Write) -> Answer:
     insert(b, [(verb.run, new) for new in fresh.values()])
     fence.last_seq = last_seq
     deliver(b, verb, fence)
+    if fresh or not verb.records:  # with records that are there already, it came with them
+        emit(RunOutput(b, verb.run), verb.emits)
     return DONE
 
 
@@ -76,6 +80,7 @@ def fence_of(b: Batch, verb: Write) -> Fence | Answer:
     applied = all(stored.get(record.seq) == record for record in verb.records) and not (
         verb.consumes and b.rows("SELECT 1 FROM inbox WHERE id = ANY (%s) AND run = %s", Ints(verb.consumes), verb.run)
     )
+    applied = applied and (bool(verb.records) or is_there(RunOutput(b, verb.run), verb.emits))
     return DONE if applied else b.fenced(verb.run, verb.worker, verb.claim)
 
 
@@ -92,6 +97,6 @@ def deliver(b: Batch, verb: Write, fence: Fence) -> None:
     """Delete the inbox rows that the records deliver, and note that the run has made progress."""
     if verb.consumes:
         b.deliver_rows(verb.run, verb.consumes)
-    if fence.crashes:
+    if fence.crashes and verb.records:
         b.run_sql("UPDATE runs SET crashes = 0 WHERE pk = %s", verb.run)
         fence.crashes = 0

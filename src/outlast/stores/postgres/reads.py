@@ -9,6 +9,7 @@ from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import ENDED, Db
 from outlast.stores.postgres.schema import QUEUED, WORKER_COLUMNS
+from outlast.stores.postgres.streams import SOURCES
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rows import (
     INBOX_COLUMNS,
@@ -46,18 +47,21 @@ def run_by_pk(db: Db, pk: int) -> RunRow | None:
 
 def load(db: Db, pk: int) -> Loaded | None:
     """Return a run with its whole journal and inbox."""
-    runs, records, inbox = (  # all three are asked for before the first is waited for
+    runs, records, inbox, sources = (  # all three are asked for before the first is waited for
         db.execute(sql, (pk,), binary=True)
         for sql in (
             f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = %s",
             f"SELECT {RECORD_COLUMNS} FROM records WHERE run = %s ORDER BY seq",
             f"SELECT {INBOX_COLUMNS} FROM inbox WHERE run = %s ORDER BY id",
+            SOURCES,
         )
     )
     found = runs.fetchall()
     if not found:
         return None
-    return Loaded(run_row(found[0]), tuple(map(record, records)), tuple(map(inbox_row, inbox)))
+    return Loaded(
+        run_row(found[0]), tuple(map(record, records)), tuple(map(inbox_row, inbox)), tuple(map(tuple, sources))
+    )
 
 
 def records(db: Db, pk: int, after: int, limit: int | None) -> list[Record]:
@@ -205,6 +209,17 @@ def size_bytes(db: Db) -> int:
 
 # What SQL can see of the rules that hold between rows; those within a row are the schema's CHECKs.
 INVARIANTS = {
+    "stream {1!r} of run {0}, which does not exist": (
+        "SELECT DISTINCT run, name FROM stream_items AS i WHERE NOT EXISTS (SELECT 1 FROM runs WHERE pk = i.run)"
+    ),
+    "stream {1!r} of run {0}: what its source {2!r} wrote does not begin at {3}": (
+        "SELECT run, name, source, first FROM stream_sources AS s WHERE NOT EXISTS (SELECT 1 FROM stream_items AS i "
+        "WHERE (i.run, i.name, i.pos, i.source) = (s.run, s.name, s.first, s.source))"
+    ),
+    "run {0} ({1!r}) has ended, but its stream {2!r} has what came of no outcome": (
+        "SELECT r.pk, r.id, s.name FROM stream_sources AS s JOIN runs AS r ON r.pk = s.run "
+        "WHERE r.ended IS NOT NULL AND NOT s.settled"
+    ),
     "record {1} of run {0}, which does not exist": (
         "SELECT run, seq FROM records AS c WHERE NOT EXISTS (SELECT 1 FROM runs WHERE pk = c.run)"
     ),

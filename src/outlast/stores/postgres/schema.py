@@ -195,11 +195,55 @@ ALTER TABLE records DROP CONSTRAINT records_kind_check, ADD CONSTRAINT records_k
              'patch')) NOT VALID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS)
+_STREAMS = """
+CREATE TABLE stream_items (
+    run         bigint NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    pos         bigint NOT NULL,
+    count       bigint NOT NULL,
+    source      text COLLATE "C" NOT NULL,
+    back_to     bigint,
+    items       bytea,
+    PRIMARY KEY (run, name, pos),
+    CHECK ((items IS NULL) = (back_to IS NOT NULL))
+);
+
+CREATE TABLE stream_sources (
+    run         bigint NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    source      text COLLATE "C" NOT NULL,
+    token       text COLLATE "C" NOT NULL,
+    wrote       bigint NOT NULL,
+    first       bigint NOT NULL,
+    settled     boolean NOT NULL,
+    PRIMARY KEY (run, source, name)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+
+CREATE TABLE published (
+    run         bigint NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    value       bytea NOT NULL,
+    PRIMARY KEY (run, name)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS)
 
 WORKER_COLUMNS = rows.WORKER_COLUMNS.replace(" left,", ' "left",')  # a word of SQL
 
-TABLES = ("runs", "records", "inbox", "taken", "waiters", "workers", "early", "approvals")
+TABLES = (
+    "runs",
+    "records",
+    "inbox",
+    "taken",
+    "waiters",
+    "workers",
+    "early",
+    "approvals",
+    "stream_items",
+    "stream_sources",
+    "published",
+)
 LOCK = 0x4F75744C  # "OutL": the class of our advisory locks; the second key is the schema's name, hashed
 OLDEST_SERVER = 130_000
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from outlast.core.errors import StoreUnavailable
 from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.batches import answer
-from outlast.stores.postgres import reads
+from outlast.stores.postgres import reads, streams
 from outlast.stores.postgres.address import parse
 from outlast.stores.postgres.appending import append
 from outlast.stores.postgres.approvals import approvals
@@ -22,8 +22,8 @@ from outlast.stores.postgres.hints import Hints, worth_telling
 from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo
-from outlast.stores.verbs import Answer, Beat, Register, Verb
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow
+from outlast.stores.verbs import Answer, Beat, Register, Verb, Write
 
 T = TypeVar("T")
 
@@ -86,6 +86,8 @@ class PostgresStore:
         answers = self._committed(verbs)
         if any(map(worth_telling, verbs, answers)):
             self._hints.say()
+        if any(type(verb) is Write and verb.emits for verb in verbs):
+            self._hints.say(streams=True)
         return answers
 
     def _committed(self, verbs: Sequence[Verb]) -> list[Answer]:
@@ -129,6 +131,18 @@ class PostgresStore:
     def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
         """Return records with a seq above `after`, in order."""
         return self._read(lambda db: reads.records(db, pk, after, limit))
+
+    def stream(self, pk: int, name: str, after: int = 0, limit: int = 100) -> StreamPage | None:
+        """Return what stands in a stream of a run after a position."""
+        return self._read(lambda db: streams.stream(db, pk, name, after, limit))
+
+    def streams(self, pk: int) -> list[StreamRow]:
+        """Return the streams of a run, by name."""
+        return self._read(lambda db: streams.streams(db, pk))
+
+    def values(self, pk: int) -> dict[str, bytes]:
+        """Return what a run has published, by name."""
+        return self._read(lambda db: streams.values(db, pk))
 
     # -- many runs -----------------------------------------------------------------
 
@@ -194,6 +208,10 @@ class PostgresStore:
         """Return a number that differs after anybody has committed something. Asks nobody: a thread listens."""
         self._hints.start()
         return hash((self._hints.heard, self._hints.snapshot))
+
+    def stream_change(self) -> int:
+        """Return a number that differs after anybody has written to a stream; has the hints of it listened to."""
+        return self._hints.stream_change()
 
     def info(self) -> StoreInfo:
         """Return version, size and counts."""

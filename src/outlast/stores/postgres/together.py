@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outlast.core.records import Record
+from outlast.stores.emits import emit
 from outlast.stores.postgres.arrays import Blobs, Bools, Column, Floats, Ints, Texts
 from outlast.stores.postgres.batch import Again, Batch, Fence
 from outlast.stores.postgres.client_verbs import start_run
 from outlast.stores.postgres.early import ask_for_early
 from outlast.stores.postgres.journal import deliver, fence_of, insert, write
 from outlast.stores.postgres.owned_runs import finish
+from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import NEW_RUN_COLUMNS, new_run, started_run
 from outlast.stores.rules import Hold
 from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
@@ -50,6 +52,8 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
             new += [(verb.run, record) for record in verb.records]
             fence.last_seq += len(verb.records)
             deliver(b, verb, fence)
+            if verb.emits:
+                emit(RunOutput(b, verb.run), verb.emits)
             answers.append(DONE)
         else:
             insert(b, new)

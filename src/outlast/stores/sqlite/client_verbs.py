@@ -7,12 +7,14 @@ from msgspec.structs import astuple
 
 from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
+from outlast.stores.emits import drop_unsettled
 from outlast.stores.rows import RECORD_COLUMNS, run_row
 from outlast.stores.rules import CANCEL_ID, Hold
 from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.sqlite.journal import INSERT
 from outlast.stores.sqlite.owned_runs import take
 from outlast.stores.sqlite.schema import RUN_COLUMNS
+from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -140,6 +142,7 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
     if run.status is Status.STUCK or unbegun:
         assert after(run.status, Event.CANCEL) is Status.CANCELLED
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {verb.by}" if verb.by else "cancelled")
+        drop_unsettled(RunOutput(b, run.pk))
         return Done(b.tell_parents(b.run(run.pk)))
     b.put(InboxRow(id=0, run=run.pk, kind=Kind.CANCEL, key="", message_id=CANCEL_ID, value=verb.by.encode()))
     return Done(_woken(run.pk, run.status))
@@ -248,6 +251,9 @@ def prune(b: Batch, verb: Prune) -> Answer:
         ("inbox", "run"),
         ("taken", "run"),
         ("waiters", "run"),
+        ("stream_items", "run"),
+        ("stream_sources", "run"),
+        ("published", "run"),
         ("inputs", "run"),
         ("approvals", "run"),
         ("runs", "pk"),

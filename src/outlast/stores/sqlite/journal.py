@@ -5,10 +5,12 @@ from __future__ import annotations
 from msgspec.structs import astuple
 
 from outlast.core.records import Record
+from outlast.stores.emits import emit, is_there
 from outlast.stores.rows import RECORD_COLUMNS
 from outlast.stores.rows import record as record_of
 from outlast.stores.rules import Hold, other_content, out_of_step
 from outlast.stores.sqlite.batch import Batch, Fence
+from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Write
 
 INSERT = f"INSERT INTO records (run, {RECORD_COLUMNS}) VALUES (?{', ?' * (RECORD_COLUMNS.count(',') + 1)})"
@@ -32,6 +34,8 @@ def write(b: Batch, verb: Write) -> Answer:
     b.db.executemany(INSERT, [(verb.run, *astuple(new)) for new in fresh.values()])
     fence.last_seq = last_seq
     deliver(b, verb, fence)
+    if fresh or not verb.records:  # with records that are there already, it came with them
+        emit(RunOutput(b, verb.run), verb.emits)
     return DONE
 
 
@@ -46,6 +50,7 @@ def fence_of(b: Batch, verb: Write) -> Fence | Answer:
     applied = all(_stored(b, verb.run, record.seq) == record for record in verb.records) and not any(
         b.rows("SELECT 1 FROM inbox WHERE id = ? AND run = ?", row_id, verb.run) for row_id in verb.consumes
     )
+    applied = applied and (bool(verb.records) or is_there(RunOutput(b, verb.run), verb.emits))
     return DONE if applied else b.fenced(verb.run, verb.worker, verb.claim)
 
 
@@ -57,6 +62,6 @@ def _stored(b: Batch, run: int, seq: int) -> Record | None:
 def deliver(b: Batch, verb: Write, fence: Fence) -> None:
     """Delete the inbox rows that the records deliver, and note that the run has made progress."""
     b.deliver_rows(verb.run, verb.consumes)
-    if fence.crashes:
+    if fence.crashes and verb.records:
         b.db.execute("UPDATE runs SET crashes = 0 WHERE pk = ?", (verb.run,))
         fence.crashes = 0

@@ -23,6 +23,7 @@ from outlast.stores.rows import (
 )
 from outlast.stores.rules import prefix_end
 from outlast.stores.sqlite.schema import QUEUED, RUN_COLUMNS
+from outlast.stores.sqlite.streams import sources
 
 MAX_ROWS = 2**63 - 1
 
@@ -52,7 +53,8 @@ def load(db: apsw.Connection, pk: int) -> Loaded | None:
     if found is None:
         return None
     inbox = _rows(db, f"SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ? ORDER BY id", pk)
-    return Loaded(found, tuple(records(db, pk, 0, None)), tuple(inbox_row(row) for row in inbox))
+    journal = tuple(records(db, pk, 0, None))
+    return Loaded(found, journal, tuple(inbox_row(row) for row in inbox), sources(db, pk))
 
 
 def records(db: apsw.Connection, pk: int, after: int, limit: int | None) -> list[Record]:
@@ -166,6 +168,17 @@ def counts(db: apsw.Connection) -> dict[str, int]:
 
 # What SQL can see of the rules that hold between rows; those within a row are the schema's CHECKs.
 INVARIANTS = {
+    "stream {1!r} of run {0}, which does not exist": (
+        "SELECT DISTINCT run, name FROM stream_items WHERE run NOT IN (SELECT pk FROM runs)"
+    ),
+    "stream {1!r} of run {0}: what its source {2!r} wrote does not begin at {3}": (
+        "SELECT run, name, source, first FROM stream_sources AS s WHERE NOT EXISTS (SELECT 1 FROM stream_items AS i "
+        "WHERE (i.run, i.name, i.pos, i.source) = (s.run, s.name, s.first, s.source))"
+    ),
+    "run {0} ({1!r}) has ended, but its stream {2!r} has what came of no outcome": (
+        "SELECT r.pk, r.id, s.name FROM stream_sources AS s JOIN runs AS r ON r.pk = s.run "
+        "WHERE r.ended IS NOT NULL AND NOT s.settled"
+    ),
     "record {1} of run {0}, which does not exist": (
         "SELECT run, seq FROM records WHERE run NOT IN (SELECT pk FROM runs)"
     ),

@@ -22,6 +22,10 @@ runs, each with a lease.
 - `workers`: `taken_by` and `answer` are those of the verb that ended the worker. `serves` is a JSON array
   of the names that its runs may have.
 
+- `stream_items`: what a run wrote to its streams, many items (`count`) in a row, at the positions from `pos` on; or how
+  far to drop back. `stream_sources` says which attempt of a step has items in a stream, how many and from where on, and
+  whether they stay. `published` are its values. `stores/emits.py` has the rules.
+
 Keys of runs and of inbox rows are never used again (AUTOINCREMENT): a worker that
 was frozen may still hold one. Times are seconds since the epoch, except
 `lease_until`, which is seconds since the start `boot` of the machine.
@@ -229,7 +233,39 @@ DROP TABLE records;
 ALTER TABLE new_records RENAME TO records;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS)
+_STREAMS = """
+CREATE TABLE stream_items (
+    run         INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    pos         INTEGER NOT NULL,
+    count       INTEGER NOT NULL,
+    source      TEXT NOT NULL,
+    back_to     INTEGER,
+    items       BLOB,
+    PRIMARY KEY (run, name, pos),
+    CHECK ((items IS NULL) = (back_to IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stream_sources (
+    run         INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    source      TEXT NOT NULL,
+    token       TEXT NOT NULL,
+    wrote       INTEGER NOT NULL,
+    first       INTEGER NOT NULL,
+    settled     INTEGER NOT NULL,
+    PRIMARY KEY (run, source, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE published (
+    run         INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    value       BLOB NOT NULL,
+    PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS)
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 

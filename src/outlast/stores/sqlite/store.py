@@ -14,8 +14,8 @@ import apsw
 
 from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.batches import answer
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo
-from outlast.stores.sqlite import reads
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow
+from outlast.stores.sqlite import reads, streams
 from outlast.stores.sqlite.approvals import approvals
 from outlast.stores.sqlite.batch import Batch, Fences
 from outlast.stores.sqlite.connections import Connections
@@ -92,6 +92,18 @@ class SqliteStore:
         """Return records with a seq above `after`, in order."""
         return self._connections.read(lambda db: reads.records(db, pk, after, limit))
 
+    def stream(self, pk: int, name: str, after: int = 0, limit: int = 100) -> StreamPage | None:
+        """Return what stands in a stream of a run after a position."""
+        return self._connections.read(lambda db: streams.stream(db, pk, name, after, limit))
+
+    def streams(self, pk: int) -> list[StreamRow]:
+        """Return the streams of a run, by name."""
+        return self._connections.read(lambda db: streams.streams(db, pk))
+
+    def values(self, pk: int) -> dict[str, bytes]:
+        """Return what a run has published, by name."""
+        return self._connections.read(lambda db: streams.values(db, pk))
+
     # -- many runs -----------------------------------------------------------------
 
     def runs(self, filter: RunFilter, *, limit: int = 100, before: int | None = None) -> list[RunRow]:
@@ -150,6 +162,8 @@ class SqliteStore:
     def change(self) -> int:
         """Return a number that differs after anybody has committed something; costs no transaction."""
         return self._connections.change()
+
+    stream_change = change
 
     def info(self) -> StoreInfo:
         """Return version, size and counts."""

@@ -18,12 +18,14 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from outlast.stores.emits import emit
 from outlast.stores.rows import NEW_RUN_COLUMNS, RECORD_COLUMNS, Row, new_run, started_run
 from outlast.stores.rules import Hold
 from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.client_verbs import start_run
 from outlast.stores.sqlite.journal import deliver, fence_of
 from outlast.stores.sqlite.owned_runs import finish
+from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
 
 SIZES = (64, 16, 4, 1)  # rows in one statement: few different statements, so that each is prepared once
@@ -52,6 +54,8 @@ def write_all(b: Batch, verbs: Sequence[Write]) -> list[Answer]:
             fence.last_seq = added.seq
             new.append((verb.run, *astuple(added)))
         deliver(b, verb, fence)
+        if verb.emits:
+            emit(RunOutput(b, verb.run), verb.emits)
         answers.append(DONE)
     new.sort()  # by run and seq, as the table is: each page of it is visited once
     _insert(b, INSERT_RECORDS, new)
