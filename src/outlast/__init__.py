@@ -31,6 +31,7 @@ from outlast.core.errors import (
     StepTimeout,
     StoreError,
     StoreUnavailable,
+    StreamFull,
     WrongUse,
 )
 from outlast.core.retry import Retry
@@ -38,6 +39,7 @@ from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
 from outlast.runtime.approvals import Approval, approve
 from outlast.runtime.decorators import step, workflow
+from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.messages import receive, send
 from outlast.runtime.notices import Notice
@@ -57,6 +59,7 @@ from outlast.runtime.operations import (
     uuid4,
 )
 from outlast.runtime.outbox import outbox
+from outlast.runtime.publishing import Stream, publish, stream
 from outlast.runtime.run import Run
 from outlast.runtime.transactions import transaction
 
@@ -111,6 +114,10 @@ __all__ = [
     "StepTimeout",
     "StoreError",
     "StoreUnavailable",
+    "Stream",
+    "StreamFull",
+    "StreamItem",
+    "StreamReset",
     "Unknown",
     "WrongUse",
     "annotate",
@@ -124,12 +131,14 @@ __all__ = [
     "now",
     "outbox",
     "patched",
+    "publish",
     "random",
     "receive",
     "scope",
     "send",
     "start",
     "step",
+    "stream",
     "transaction",
     "uuid4",
     "workflow",

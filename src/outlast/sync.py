@@ -26,7 +26,7 @@ method of the same name. Use it from any thread. In a sync workflow, `sleep` is 
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import outlast
@@ -37,7 +37,9 @@ from outlast.core.identity import here
 from outlast.core.lost import refuse_app, refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.approvals import Approval
+from outlast.runtime.blocking_streams import Stream, each, stream
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.loop_beside import LoopBeside
@@ -96,6 +98,24 @@ class Run(Generic[R]):
     def approvals(self, *, status: str | None = "open") -> list[ApprovalInfo]:
         """See `outlast.Run.approvals`."""
         return self._loop.wait(self._run.approvals(status=status))
+
+    def stream(
+        self, name: str, *, after: int = 0, final: bool = False, type: Any = Any
+    ) -> Iterator[StreamItem[Any] | StreamReset]:
+        """See `outlast.Run.stream`."""
+
+        async def begin() -> AsyncIterator[StreamItem[Any] | StreamReset]:
+            return self._run.stream(name, after=after, final=final, type=type)
+
+        return each(self._loop.wait(begin()), self._loop)
+
+    def value(self, name: str, default: Any = None, *, type: Any = Any) -> Any:
+        """See `outlast.Run.value`."""
+        return self._loop.wait(self._run.value(name, default, type=type))
+
+    def values(self) -> dict[str, Any]:
+        """See `outlast.Run.values`."""
+        return self._loop.wait(self._run.values())
 
     def cancel(self) -> None:
         """See `outlast.Run.cancel`."""
@@ -315,4 +335,4 @@ def sleep(seconds: float) -> None:
         raise WrongUse("outlast.sync.sleep blocks; in an async workflow write: await asyncio.sleep(...)")
 
 
-__all__ = ["App", "Child", "Run", "approve", "receive", "send", "sleep", "start"]
+__all__ = ["App", "Child", "Run", "Stream", "approve", "receive", "send", "sleep", "start", "stream"]

@@ -65,6 +65,11 @@ def readable_record(record: Record, codec: Codec) -> Record:
     return replace(record, value=_readable(record.value, codec, ok=record.ok))
 
 
+def readable(data: bytes, codec: Codec) -> bytes:
+    """Return a value as `JsonCodec` would have stored it; what the codec cannot decode stays as it is."""
+    return data if type(codec) is JsonCodec else _readable(data, codec, ok=True) or b""
+
+
 def _readable(data: bytes | None, codec: Codec, *, ok: bool) -> bytes | None:
     if not data:
         return data

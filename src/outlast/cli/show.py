@@ -15,7 +15,7 @@ from outlast.cli import output
 from outlast.cli.advice import advice_for, why_stuck
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, Url
-from outlast.cli.plain import one_line, plain, plain_error, readable_record, readable_run
+from outlast.cli.plain import one_line, plain, plain_error, readable, readable_record, readable_run
 from outlast.cli.runs import run_json
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
 from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
@@ -25,7 +25,7 @@ from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
 from outlast.runtime.infos import RunInfo, StepInfo, info_of, steps_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
-from outlast.stores.protocol import Loaded, RunFilter
+from outlast.stores.protocol import Loaded, RunFilter, StreamRow
 
 MOST_CHILDREN = 1000
 SHORT = 200
@@ -43,6 +43,8 @@ class Seen:
     nobody: str  # why nobody executes it, if it should be
     workers: list[SeenWorker]
     now: float
+    streams: list[StreamRow]
+    values: dict[str, bytes]
 
     @property
     def run(self) -> RunRow:
@@ -104,6 +106,8 @@ def _read(app: App, id: str) -> Seen:
         why_idle(run, workers, now),
         workers,
         now,
+        app.store.streams(run.pk),
+        {name: readable(data, app.codec) for name, data in app.store.values(run.pk).items()},
     )
 
 
@@ -175,6 +179,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "due", f"{clock_time(run.due)} ({ago(run.due, now)})"
     for row in seen.loaded.inbox:
         yield "inbox", visible(f"{row.kind.value} {row.key} since {clock_time(row.created)}")
+    yield from _output(seen, length)
     if run.result is not None:
         yield "result", shortened(one_line(run.result), length)
     if run.error is not None:
@@ -182,6 +187,15 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "error", error.line(length) if length is not None else visible_lines("\n".join(error.tree))
     if seen.entries:
         yield "each line", LEGEND
+
+
+def _output(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
+    """Yield what the run published, and which streams it has."""
+    for name, data in seen.values.items():
+        yield "published", shortened(f"{visible(name)} = {one_line(data)}", length)
+    for stream in seen.streams:
+        final = "" if stream.final is None else f", final up to {stream.final}"
+        yield "stream", f"{visible(stream.name)}, up to position {stream.last}{final}"
 
 
 def _arguments(run: RunRow) -> str:
@@ -209,4 +223,12 @@ def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
     result = plain(seen.run.result) if seen.run.result is not None else None
     run |= {"arguments": plain(seen.run.input), "result": result, "parent": seen.parent.id if seen.parent else None}
     inbox = [{"kind": row.kind.value, "key": row.key, "created": iso_time(row.created)} for row in seen.loaded.inbox]
-    return {"run": run, "steps": steps, "children": [c.id for c in seen.children], "inbox": inbox, "advice": advice}
+    return {
+        "run": run,
+        "steps": steps,
+        "children": [c.id for c in seen.children],
+        "inbox": inbox,
+        "published": {name: plain(data) for name, data in seen.values.items()},
+        "streams": [{"name": s.name, "last": s.last, "final": s.final} for s in seen.streams],
+        "advice": advice,
+    }

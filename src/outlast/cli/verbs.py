@@ -19,6 +19,7 @@ VERBS = {
     "start": "Start a run of a workflow or step.",
     "runs": "List runs, newest first.",
     "show": "Show one run: its steps, and what it waits for.",
+    "stream": "Print what a run writes to a stream.",
     "result": "Wait for a run's result and print it.",
     "send": "Send a message to a run.",
     "approvals": "List what runs ask people for.",

@@ -11,6 +11,7 @@ from outlast.core.body import Body, Outcome
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call
 from outlast.core.effects import InBody
+from outlast.core.emissions import Emission
 from outlast.core.errors import EncodingError, LostRun
 from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
@@ -46,6 +47,8 @@ class BodyOperations:
     _starts: list[Pending]
     _done: set[str]
     note: Callable[..., Record]
+    emitted: list[Emission]
+    _first_items: dict[str, int]
 
     def issue(self, call: Call[Any]) -> CallFuture:
         """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
@@ -124,6 +127,28 @@ class BodyOperations:
                 self.note(Kind.PATCH, self.loop.now, key=key, name="patched")
             self._patches[key] = answer
         return answer
+
+    def write(self, stream: str, value: Any) -> None:
+        self.check()
+        data = self._encode(value, f"an item for the stream {stream!r}")
+        first = None
+        if self.loop.seq == 0:  # no record goes with it
+            first = self._first_items.get(stream, 0)
+            self._first_items[stream] = first + 1
+        if self.live:
+            self.emitted.append(Emission(stream, data, True, first))
+
+    def publish(self, name: str, value: Any) -> None:
+        self.check()
+        data = self._encode(value, f"the value published as {name!r}")
+        if self.live:
+            self.emitted.append(Emission(name, data, False))
+
+    def _encode(self, value: Any, what: str) -> bytes:
+        try:
+            return self.codec.encode(value)
+        except EncodingError as refused:
+            raise type(refused)(f"{what}, workflow {self.workflow} of run {self.run_id}: {refused}") from None
 
     def _too_late(self, pending: Pending) -> None:
         """End a wait whose time is over."""

@@ -10,7 +10,8 @@ supply it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from outlast.core.identity import Branch, derive
 
@@ -67,6 +68,14 @@ class Operations(Protocol):
         """Tell whether the run takes the new side of the change `key`, for good."""
         ...
 
+    def write(self, stream: str, value: Any) -> None:
+        """Add an item to a stream of the run."""
+        ...
+
+    def publish(self, name: str, value: Any) -> None:
+        """Let others see a value of the run."""
+        ...
+
 
 class Place:
     """Where code runs."""
@@ -98,6 +107,35 @@ class Post(Protocol):
         ...
 
 
+@runtime_checkable
+class Output(Protocol):
+    """What carries a step's items and values to a store."""
+
+    def write(self, stream: str, value: Any) -> None:
+        """Add an item to a stream of the run."""
+        ...
+
+    def publish(self, name: str, value: Any) -> None:
+        """Let others see a value of the run."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait while too much is on its way."""
+        ...
+
+    def drain_from_thread(self) -> None:
+        """Do so, blocking."""
+        ...
+
+    def finish(self, then: Callable[[], None]) -> None:
+        """Take nothing more, and call `then` once all is committed."""
+        ...
+
+    def close(self) -> None:
+        """Take nothing more, and let go of who waits."""
+        ...
+
+
 class InStep(Place):
     """In an attempt of a step."""
 
@@ -106,8 +144,11 @@ class InStep(Place):
         "attempt",
         "beat",
         "fence",
+        "gate",
         "given_up",
         "incarnation",
+        "open_output",
+        "output",
         "post",
         "run_id",
         "sent",
@@ -135,6 +176,9 @@ class InStep(Place):
         self.incarnation = incarnation
         self.fence = fence
         self.post = post
+        self.output: Output | None = None  # once it has written something
+        self.open_output: Callable[[InStep], Output] | None = None
+        self.gate = 0  # the records up to here are to be committed before anything of it leaves
         self.sent = 0  # messages
         self.annotations: dict[str, Any] = {}
         self.beat: float | None = None

@@ -38,6 +38,7 @@ from outlast.core.body_operations import BodyOperations
 from outlast.core.codec import Codec
 from outlast.core.culprits import Culprits
 from outlast.core.divergence import describe, differs, goes_on, raised, short
+from outlast.core.emissions import Emission
 from outlast.core.errors import DecodingError, Diverged, OutlastError, Spinning
 from outlast.core.frames import locate
 from outlast.core.loop import RunLoop, RunTimer
@@ -70,6 +71,7 @@ class Engine(BodyOperations):
         self.failure: OutlastError | None = None  # Diverged or DecodingError: the run cannot go on
         self.on_forgotten: Callable[[str], None] = lambda key: None
         self.unsent: list[Record] = []
+        self.emitted: list[Emission] = []  # in live turns, for others to see
         self.calls: dict[str, Pending] = {}  # that have no outcome
         self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
         self.last_seq = records[-1].seq if records else 0
@@ -80,6 +82,7 @@ class Engine(BodyOperations):
         self._events: deque[tuple[Record, Any, BaseException | None]] = deque()
         self._patches: dict[str, bool] = {r.key: True for r in records if r.kind is Kind.PATCH}
         self._starts: list[Pending] = []
+        self._first_items: dict[str, int] = {}
         self._done: set[str] = set()  # calls that have an outcome
         self._culprits = Culprits()
         self.culprit = self._culprits.of

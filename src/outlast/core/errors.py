@@ -112,6 +112,10 @@ class InDoubt(OutlastError):
     """A `once` attempt ended without a certain outcome and a person decided that its step fails."""
 
 
+class StreamFull(OutlastError):
+    """A step writes to streams faster than the store takes it, and never waits; `await stream.drain()` now and then."""
+
+
 # -- values ----------------------------------------------------------------
 
 

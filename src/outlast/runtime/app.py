@@ -13,9 +13,11 @@ from outlast.codec.users_codec import held_to_its_promises
 from outlast.core.definitions import Call
 from outlast.core.errors import WrongUse
 from outlast.core.lost import refuse_app
+from outlast.core.records import RunRow
 from outlast.runtime.client import Client
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.ends import Ends
+from outlast.runtime.following import Readers
 from outlast.runtime.forgetting import Forgetting
 from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.limits import check_kinds, check_limits
@@ -111,7 +113,9 @@ class App(Client):
         self._pid = os.getpid()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="outlast-read")
         self.ends = Ends(self._store, self._read, self._executes)
+        self.readers = Readers(self._store, self._executes)
         self.writer = Writer(self._store, self.clock, self.notices)
+        self.writer.on_output = self.readers.tell
         self.writer.start()
         if self._wants_worker:
             notice_threads()
@@ -140,9 +144,13 @@ class App(Client):
             readers=self._readers,
             lock_folder=store.lock_folder(),
             version=self.version,
-            on_end=self.ends.tell,
+            on_end=self._tell_end,
             **self._limits,  # type: ignore[arg-type]
         )
+
+    def _tell_end(self, row: RunRow) -> None:
+        self.ends.tell(row)
+        self.readers.tell(row.pk)
 
     def __enter__(self) -> NoReturn:
         raise WrongUse("an App is entered with `async with`; in code without an event loop use outlast.sync.App")
@@ -184,6 +192,7 @@ class App(Client):
             self._worker = None
         await self.writer.stop()
         self.ends.close()
+        self.readers.close()
         self._readers.shutdown(wait=True)
         store.close()
 

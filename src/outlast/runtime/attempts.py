@@ -139,6 +139,8 @@ class Attempt:
         """Cancel it; what it still does or returns no longer matters to anyone."""
         self._abandoned = True
         self.place.given_up = True  # tells heartbeat() in a thread to stop
+        if self.place.output is not None:
+            self.place.output.close()
         if self._task is not None:
             self._task.cancel()
         if self._thread is not None and self._thread.cancel():

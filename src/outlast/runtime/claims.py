@@ -239,6 +239,8 @@ class Claims:
             return
         if loaded is None:
             execution.replayed = -1  # no execution of it came before this one
+        else:
+            execution.output.sources.update(loaded.sources)
         self._worker.executions[row.pk] = execution
         self._arriving.add(execution)
         self._trials.begun(execution)

@@ -17,6 +17,7 @@ from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime import answering, mending
 from outlast.runtime.ends import Ends
+from outlast.runtime.following import Readers
 from outlast.runtime.infos import ApprovalInfo, RunInfo, info_of
 from outlast.runtime.lookout import Lookout
 from outlast.runtime.messages import check_answer, check_message_id, message
@@ -40,6 +41,7 @@ class Client:
     version: str
     codec: Codec
     ends: Ends
+    readers: Readers
     writer: Writer
     lookout: Lookout | None
     notices: Notices

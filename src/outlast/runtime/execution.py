@@ -25,7 +25,9 @@ from outlast.runtime.approvals import Approvals
 from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
 from outlast.runtime.notices import log, of_error
+from outlast.runtime.output import RunOutput
 from outlast.runtime.steps import Steps
+from outlast.stores.emitted import Emit
 from outlast.stores.rules import keepable
 from outlast.stores.verbs import Answer, Done, Finish, Kept, Park, Release, Stick, Write
 
@@ -52,6 +54,7 @@ class Execution:
         self.queued = 0  # calls of it that wait for a place or for the lease
         self.inbox = Inbox(self)
         self.approvals = Approvals(self)
+        self.output = RunOutput(self)
         self._gates: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._timer: asyncio.Handle | None = None
@@ -118,28 +121,34 @@ class Execution:
 
     def flush(self) -> None:
         """Send new records to be committed, in order."""
-        records = self.engine.unsent
-        if not records:
+        records, emits = self.engine.unsent, self.output.take()
+        if not records and not emits:
             return
         self.engine.unsent = []
         consumes, self.inbox.consumes = self.inbox.consumes, ()
         row, worker = self.row, self.worker
-        write = Write(worker=worker.id, run=row.pk, claim=row.claim, records=tuple(records), consumes=consumes)
-        worker.writer.submit(write, partial(self._written, records[-1].seq))
+        write = Write(
+            worker=worker.id, run=row.pk, claim=row.claim, records=tuple(records), consumes=consumes, emits=emits
+        )
+        worker.writer.submit(write, partial(self._written, self.engine.last_seq, emits))
 
-    def _written(self, last: int, answer: Answer | StoreError) -> None:
+    def _written(self, last: int, emits: tuple[Emit, ...], answer: Answer | StoreError) -> None:
         """The records up to `last` are committed, or were refused."""
         if self.closed:
             return
         if isinstance(answer, Done):
             self.committed = last
+            self.output.committed(emits)
             self._caught(self._open_gates)
         else:
             self.worker.lost_run(self, answer)
 
     def after_commit(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` once all records so far are committed."""
-        last = self.engine.last_seq
+        self.after_commit_of(self.engine.last_seq, act, *args)
+
+    def after_commit_of(self, last: int, act: Callable[..., None], *args: Any) -> None:
+        """Call `act` once the records up to `last` are committed."""
         if self.committed >= last and not self._gates:
             act(*args)
         else:
@@ -303,6 +312,7 @@ class Execution:
         if self.ending or self._gates or self.steps.hold_up_the_end():
             return
         self.ending = True
+        self.output.drop_unsettled()
         result, error, status, codec = None, outcome.error, outcome.status, self.worker.codec
         if status is Status.SUCCEEDED:
             try:

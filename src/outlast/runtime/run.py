@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck
+from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck, WrongUse
 from outlast.core.frames import add_note, where_of
 from outlast.core.records import Kind, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime import registry
+from outlast.runtime.following import StreamItem, StreamReset, decoded, follow
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo, info_of, shown_value, steps_of
+from outlast.runtime.publishing import check_output_name
 from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
@@ -142,6 +145,45 @@ class Run(Generic[R]):
         Returns when the request is committed. Raises RunEnded, RunNotFound.
         """
         await self._app.cancel(self.id)
+
+    def stream(
+        self, name: str, *, after: int = 0, final: bool = False, type: Any = Any
+    ) -> AsyncIterator[StreamItem[Any] | StreamReset]:
+        """Read a stream of the run: `async for item in run.stream("tokens")`, what is there and what comes.
+
+        Gives a `StreamItem` with `position` and `value` for each item, in order, and ends when the run has ended or is
+        stuck. Reading may begin anywhere: `after` is the position of the last item that is known already. Where a step
+        is tried again, a `StreamReset` says to drop all items after its `position`, and what is valid follows. With
+        `final` only what can no longer change is given: no item before the outcome of the step that wrote it (and of
+        those that wrote before it), and no reset, unless the run is resumed. `type` is what the values are to be.
+        Raises RunNotFound when the run was pruned, WrongUse for a name or a position that cannot be.
+        """
+        check_output_name(name, "a stream")
+        given: object = after
+        if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < 2**63:
+            raise WrongUse(f"run.stream({name!r}, after={after!r}): a position is a number from 0 on")
+        self._app._check_loop()
+        decode = decoded(self._app, self.id, name, type)
+        return follow(self._app, self._row, name, after, decode, final=final)
+
+    async def value(self, name: str, default: Any = None, *, type: Any = Any) -> Any:
+        """Return the value that the run published last as `name`, `default` where it has published none.
+
+        `type` is what the value is to be. Raises RunNotFound, DecodingError.
+        """
+        check_output_name(name, "a value")
+        data = (await self._values()).get(name)
+        return default if data is None else self._app.codec.decode(data, type)
+
+    async def values(self) -> dict[str, Any]:
+        """Return all that the run has published, by name. Raises RunNotFound, DecodingError."""
+        return {name: self._app.codec.decode(data) for name, data in (await self._values()).items()}
+
+    async def _values(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = await self._app._read(self._app.store.values, self._row.pk)
+        if not found:
+            await self._fresh()  # says so where the run is gone
+        return found
 
     async def _fresh(self) -> RunRow:
         row: RunRow | None = await self._app._read(self._app.store.run_by_pk, self._row.pk)

@@ -196,6 +196,7 @@ class Steps:
             refuse = partial(self.outcome, note=DID_NOT_HAPPEN)
             self._run.calmly(refuse, pending, number, worker.now(), b"", None, refused)
             return
+        place.open_output, place.gate = self._run.output.of_step, self._run.engine.last_seq
         attempt = Attempt(pending, arguments, number, place, worker, deadline, self._ended)
         self.attempts[key] = attempt
         if pending.effect is Effect.ONCE:
@@ -220,7 +221,14 @@ class Steps:
     # -- outcomes ------------------------------------------------------------------------
 
     def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
-        """An attempt has ended."""
+        """An attempt has ended: its outcome is seen to once all that it wrote is committed."""
+        output = attempt.place.output
+        if output is None:
+            self._over(attempt, value, error)
+        else:
+            output.finish(partial(self._over, attempt, value, error))
+
+    def _over(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         run = self._run
         if self.attempts.get(attempt.pending.key) is attempt:
             del self.attempts[attempt.pending.key]
@@ -239,6 +247,7 @@ class Steps:
             except OutlastError as refused:
                 error = refused
         elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
+            self._run.output.drop(pending.key)
             self._run.after_turn()
             return
         elif isinstance(error, NotBegun):
@@ -339,6 +348,7 @@ class Steps:
         if annotations:
             note = _facts(beside(annotations, note))
         late = pending.withdrawn or engine.outcome is not None
+        run.output.settle(pending, number)
         record = engine.event(
             Kind.LATE if late else Kind.STEP,
             now,

@@ -78,6 +78,7 @@ class Writer:
         self.lease: Lease | None = None
         self.worker = ""
         self.outside: Outside | None = None
+        self.on_output: Callable[[int], None] = lambda run: None  # of this run something new can be read
         self.depth = 0
 
     def start(self) -> None:
