@@ -193,7 +193,8 @@ def _names(store: SqliteStore, verb: Verb) -> list[str]:
     match verb:
         case Write():
             run = _run_id(store, verb.run)
-            return [f"Write {record.kind} {record.key} of {run}" for record in verb.records]
+            items = [f"Write items of {run}"] if verb.emits and not verb.records else []
+            return [f"Write {record.kind} {record.key} of {run}" for record in verb.records] + items
         case Park() | Release() | Stick() | Finish():
             return [f"{type(verb).__name__} {_run_id(store, verb.run)}"]
         case StartRun():

@@ -17,7 +17,7 @@ from outlast.core.records import Effect
 from outlast.core.settings import Settings
 from outlast.runtime import registry, watcher
 from outlast.runtime.clock import SystemClock
-from tests.crash.harness import agent, broken, points, troubles
+from tests.crash.harness import agent, broken, points, tellers, troubles
 from tests.crash.harness.points import Fault
 
 REPORTED = frozenset({
@@ -54,7 +54,7 @@ class Config(msgspec.Struct, kw_only=True):
 
 def find(workflow: str) -> Any:
     """Return the workflow of this name."""
-    return getattr(agent, workflow, None) or getattr(troubles, workflow)
+    return next(getattr(code, workflow) for code in (agent, troubles, tellers) if hasattr(code, workflow))
 
 
 def run(config: Config) -> None:
