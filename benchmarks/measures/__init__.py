@@ -11,6 +11,7 @@ from benchmarks.measures.resuming import resuming
 from benchmarks.measures.start_to_result import start_to_result
 from benchmarks.measures.starting_up import starting_up
 from benchmarks.measures.step_by_step import step_cost_along_a_run, steps_in_a_row, steps_per_run
+from benchmarks.measures.streams import streams
 from benchmarks.measures.takeover import takeover
 
 ON_SQLITE: dict[str, Measure] = {
@@ -20,6 +21,7 @@ ON_SQLITE: dict[str, Measure] = {
     "parallel-steps": parallel_steps,
     "step-cost-along-a-run": step_cost_along_a_run,
     "steps-per-run": steps_per_run,
+    "streams": streams,
     "resuming": resuming,
     "takeover": takeover,
     "parked-runs": parked_runs,
@@ -31,6 +33,7 @@ ON_POSTGRESQL: dict[str, Measure] = {
     "many-runs": many_runs,
     "workers-together": workers_together,
     "dispatch": dispatch,
+    "streams": streams,
     "resuming": resuming,
     "takeover": takeover,
     "idle-fleet": idle_fleet,
