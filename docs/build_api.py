@@ -26,10 +26,21 @@ WIDTH = 100
 
 GROUPS = {
     "Defining": ("step", "transaction", "workflow", "Retry", "Happened", "DidNotHappen", "Unknown", "Call"),
-    "Running": ("App", "outbox", "Run", "RunInfo", "StepInfo", "MessageInfo", "ApprovalInfo", "Notice"),
     "In a workflow": ("call", "start", "receive", "approve", "Approval", "scope", "patched", "now", "uuid4", "random"),
+    "Running": (
+        "App",
+        "outbox",
+        "Run",
+        "RunInfo",
+        "StepInfo",
+        "MessageInfo",
+        "ApprovalInfo",
+        "StreamItem",
+        "StreamReset",
+        "Notice",
+    ),
     "In a step": ("idempotency_key", "attempt", "fence", "heartbeat", "annotate"),
-    "In both": ("send", "current"),
+    "In both": ("send", "publish", "stream", "Stream", "current"),
 }
 ERRORS = "Errors"  # all that are exceptions, in the order of `core/errors.py`
 
@@ -38,11 +49,31 @@ ASKING = ("send", "approvals", "approve", "reject")
 MEMBERS = {
     "App": ("start", "run", "get", "runs", *ASKING, "cancel", "resume", "resolve", "fork", "drain", "close"),
     "Call": ("result", "is_step"),
-    "Run": ("id", "workflow", "result", "status", "info", "steps", "send", "messages", "approvals", "cancel"),
+    "Run": (
+        "id",
+        "workflow",
+        "result",
+        "status",
+        "info",
+        "steps",
+        "send",
+        "messages",
+        "approvals",
+        "value",
+        "values",
+        "stream",
+        "cancel",
+    ),
+    "Stream": ("write", "drain"),
     "current": ("run_id", "workflow", "step_id", "logger"),
 }
 SYNC = "sync"  # the module with a page of its own, and what of its classes is shown
-MEMBERS_OF_SYNC = {"App": MEMBERS["App"][:-1], "Run": MEMBERS["Run"], "Child": ("id", "result")}
+MEMBERS_OF_SYNC = {
+    "App": MEMBERS["App"][:-1],
+    "Run": MEMBERS["Run"],
+    "Stream": ("write", "drain"),
+    "Child": ("id", "result"),
+}
 SPELLED = {  # names of the source that say nothing to a reader
     r"'": '"',
     r"\b_uuid\.": "uuid.",
@@ -57,6 +88,9 @@ NOT_CONSTRUCTED = {
     "RunInfo",
     "StepInfo",
     "MessageInfo",
+    "Stream",
+    "StreamItem",
+    "StreamReset",
     "Notice",
 }  # users get these, and do not make them
 
