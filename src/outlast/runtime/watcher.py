@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TICK_S = 0.025
 IDLE_TICK_S = 0.1
-"""How often it looks when nothing has changed for `IDLE_AFTER_S`: an idle worker should cost nothing to speak of."""
+"""How often it looks when nothing but beats has come for `IDLE_AFTER_S`: an idle worker should cost nothing to speak
+of."""
 IDLE_AFTER_S = 2.0
 SWEEP_S = 1.0
 SWEEP_AFTER_CHANGE_S = 0.05
@@ -76,6 +77,8 @@ class Watcher:
         self._hinted = 0.0  # when it looked last since there was a hint
         self._pid = os.getpid()
         self._change = -1
+        self._changes = 0  # seen since the last sweep
+        self._leases: dict[str, float] = {}  # as the last sweep found them
         self._peers: list[WorkerRow] = []
         self._tidied: set[str] = set()  # gone workers whose lock file was removed
         self._next_sweep = 0.0
@@ -107,18 +110,23 @@ class Watcher:
         self._loop_asked = None
         self._loop_said = 0.0
 
+    @property
+    def tick_s(self) -> float:
+        """How long it rests before it looks again by itself."""
+        return TICK_S if self._last_tick < self._idle_from else IDLE_TICK_S
+
     # -- the thread --------------------------------------------------------------------
 
     def _run(self) -> None:
         self._store.hear(self._hint.set)
         while not self._stop.is_set():
-            if self._hint.wait(TICK_S if self._last_tick < self._idle_from else IDLE_TICK_S):
+            if self._hint.wait(self.tick_s):
                 # One hint is followed at once; many bring no more looks than a busy time has without any.
                 self._stop.wait(max(0.0, self._hinted + TICK_S - self._clock.boot()))
                 self._hint.clear()
                 self._hinted = self._clock.boot()
-            if not self._stop.is_set():
-                self._stop.wait(self._look())
+            if not self._stop.is_set() and (rest_s := self._look()):
+                self._stop.wait(rest_s)
 
     def _look(self) -> float:
         """Look once. Return the seconds to rest beyond the usual."""
@@ -139,9 +147,10 @@ class Watcher:
         change = self._store.change()
         if change != self._change:
             self._change = change
-            self._idle_from = now + IDLE_AFTER_S
+            self._changes += 1
             self._look_due = True
             self._next_sweep = min(self._next_sweep, now + SWEEP_AFTER_CHANGE_S)  # it may have been a new worker
+            self._idle_from = max(self._idle_from, self._next_sweep)  # which tells whether it was just a beat
             self._told.changed()
         if now >= self._judges_from:
             for worker in self._store.dropped():
@@ -166,6 +175,7 @@ class Watcher:
     def _sweep(self) -> None:
         epoch, lease_now = self._store.lease_epoch(), self._store.lease_now()
         peers, rows = [], self._store.workers()
+        self._look_for_beats(rows)
         mine = next((row.lease_until for row in rows if row.id == self._me), 0.0)
         if mine - lease_now < self._patience_s / 2:
             # This worker itself cannot renew its lease in time, since somebody holds the write lock, so it is no
@@ -187,6 +197,13 @@ class Watcher:
         for owner in self._store.orphans():
             if owner != self._me and all(p.id != owner or p.state is not WorkerState.ALIVE for p in peers):
                 self._told.dead(owner, False, "it owns runs but is no worker any more")
+
+    def _look_for_beats(self, rows: Sequence[WorkerRow]) -> None:
+        """Be busy for a while, unless each change since the last sweep was a worker's beat, which gives nobody work."""
+        leases = {row.id: row.lease_until for row in rows if row.state is WorkerState.ALIVE}
+        if self._changes > len(leases.items() - self._leases.items()):
+            self._idle_from = self._clock.boot() + IDLE_AFTER_S
+        self._changes, self._leases = 0, leases
 
     def _ask_loop(self, now: float) -> None:
         if self._loop_asked is None:
