@@ -24,7 +24,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -142,7 +142,8 @@ class Connections:
                     self._watcher = self.file.again(write=False)
                 db = self._watcher.db
                 try:
-                    return (self._generation << 32) + int(db.pragma("data_version"))
+                    version: Any = db.execute("PRAGMA data_version").get  # half the time of `db.pragma`
+                    return (self._generation << 32) + int(version)
                 except apsw.Error as error:
                     raise self.file.meaning(error, db) from error
         finally:
