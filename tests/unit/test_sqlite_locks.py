@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -101,6 +102,24 @@ def test_a_write_goes_on_when_the_lock_is_free(path: str, holder: tuple[int, Con
     assert pipe.recv() == "let go"
     (answer,) = store.transact([StartRun(run=run_row("x"))])
     assert isinstance(answer, Started)
+    store.close()
+
+
+def test_who_waits_for_the_lock_takes_it_that_others_have_changed_something(
+    path: str, holder: tuple[int, Connection]
+) -> None:
+    _, pipe = holder
+    store = SqliteStore(path, SystemClock())
+    seen = store.change()
+    waiting = threading.Thread(target=lambda: store.transact([StartRun(run=run_row("run"))]))
+    waiting.start()
+    while store.change() == seen:
+        assert waiting.is_alive()
+    pipe.send("let go")
+    assert pipe.recv() == "let go"
+    waiting.join()
+    seen = store.change()
+    assert store.change() == seen
     store.close()
 
 

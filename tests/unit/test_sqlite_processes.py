@@ -50,6 +50,22 @@ def _report(there: Connection, barrier: Any, work: Callable[..., Any], args: tup
         there.send((False, repr(error)))
 
 
+# -- what others commit --------------------------------------------------------
+
+
+def test_what_a_store_commits_itself_is_no_change_to_it(tmp_path: Path) -> None:
+    mine, other = (SqliteStore(str(tmp_path / "agent.db"), SystemClock()) for _ in range(2))
+    seen = mine.change(), other.change()
+    mine.transact([StartRun(run=run_row("mine"))])
+    assert mine.change() == seen[0]
+    assert other.change() != seen[1]
+    other.transact([StartRun(run=run_row("theirs"))])
+    mine.transact([StartRun(run=run_row("mine again"))])
+    assert mine.change() != seen[0]
+    mine.close()
+    other.close()
+
+
 # -- opening -------------------------------------------------------------------
 
 

@@ -209,6 +209,7 @@ class Claims:
         """
         self._worker.notices("run.started", run=row.id, workflow=row.workflow)
         if row.owner != self._worker.id or self._has(row.pk):
+            self._worker.look_due()
             if self._had_no_room:
                 self.look()
             return

@@ -1,7 +1,7 @@
 """Waiting for the ends of runs, whoever executes them.
 
-A run that this process executes tells of its end itself. For all others the store is asked: soon after it changed, and
-now and then in any case. Whoever stops waiting changes nothing for the run.
+A run that this process executes tells of its end itself. For all others the store is asked: soon after it changed; and
+for all that are waited for, now and then in any case. Whoever stops waiting changes nothing for the run.
 """
 
 from __future__ import annotations
@@ -121,11 +121,15 @@ class Ends:
             if polls % LOOK_FOR_GONE_POLLS == 0:
                 with contextlib.suppress(OutlastError):
                     await self._look_for_gone()
-            try:
-                seen = self._store.change()
-            except OutlastError:
-                continue
             idle += 1
-            if seen != change or idle >= LOOK_ANYWAY_POLLS:
-                change, idle = seen, 0
+            if idle >= LOOK_ANYWAY_POLLS:
+                idle = 0
                 self.look_soon()
+            elif not all(map(self._executed_here, self._waiters)):
+                try:
+                    seen = self._store.change()
+                except OutlastError:
+                    continue
+                if seen != change:
+                    change, idle = seen, 0
+                    self.look_soon()

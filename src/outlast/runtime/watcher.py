@@ -25,6 +25,8 @@ IDLE_TICK_S = 0.1
 """How often it looks when nothing but beats has come for `IDLE_AFTER_S`: an idle worker should cost nothing to speak
 of."""
 IDLE_AFTER_S = 2.0
+LOOK_ANYWAY_S = 2.0
+"""A look for work, whether or not anything has changed: a store may not tell of what this process wrote itself."""
 SWEEP_S = 1.0
 SWEEP_AFTER_CHANGE_S = 0.05
 
@@ -82,6 +84,7 @@ class Watcher:
         self._peers: list[WorkerRow] = []
         self._tidied: set[str] = set()  # gone workers whose lock file was removed
         self._next_sweep = 0.0
+        self._look_anyway_at = 0.0
         self._next_due: float | None = None
         self._look_due = True
         self._announced = False
@@ -148,9 +151,12 @@ class Watcher:
         if change != self._change:
             self._change = change
             self._changes += 1
-            self._look_due = True
             self._next_sweep = min(self._next_sweep, now + SWEEP_AFTER_CHANGE_S)  # it may have been a new worker
             self._idle_from = max(self._idle_from, self._next_sweep)  # which tells whether it was just a beat
+            self._look_anyway_at = now
+        if now >= self._look_anyway_at:
+            self._look_anyway_at = now + LOOK_ANYWAY_S
+            self._look_due = True
             self._told.changed()
         if now >= self._judges_from:
             for worker in self._store.dropped():

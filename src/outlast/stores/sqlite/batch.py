@@ -42,24 +42,24 @@ class Fence(msgspec.Struct, gc=False):
 class Fences:
     """Fences that were looked at, kept from one transaction to the next while nobody else has committed anything.
 
-    SQLite answers that question: `data_version` differs after another connection
-    has committed. What a transaction itself changes, its verbs forget; when it
-    does not commit, all is forgotten.
+    SQLite answers that question (`Connections.version`). What a transaction itself
+    changes, its verbs forget; when it does not commit, all is forgotten.
     """
 
     def __init__(self) -> None:
         self.leases: dict[str, tuple[str, str, float] | None] = {}
         self.runs: dict[int, Fence | None] = {}
-        self._db: apsw.Connection | None = None
         self._version = -1
         self._open = False
 
-    def begin(self, db: apsw.Connection) -> None:
-        """Forget what may no longer hold, at the start of a transaction that has the write lock."""
-        version: Any = db.execute("PRAGMA data_version").get
-        if self._open or version != self._version or db is not self._db or len(self.runs) > FENCES_KEPT:
+    def begin(self, version: int) -> None:
+        """Forget what may no longer hold, at the start of a transaction that has the write lock.
+
+        `version` is that of what others have committed.
+        """
+        if self._open or version != self._version or len(self.runs) > FENCES_KEPT:
             self.forget_all()
-        self._db, self._version, self._open = db, version, True
+        self._version, self._open = version, True
 
     def committed(self) -> None:
         """Keep what is known: the transaction that began last is committed."""
@@ -74,7 +74,7 @@ class Fences:
 class Batch:
     """A transaction that holds the write lock. `careful` says that each verb has a savepoint of its own."""
 
-    def __init__(self, db: apsw.Connection, clock: Clock, fences: Fences, *, careful: bool) -> None:
+    def __init__(self, db: apsw.Connection, clock: Clock, fences: Fences, version: int, *, careful: bool) -> None:
         self.db = db
         self.careful = careful
         self.now = clock.wall()  # read after the lock was got: waiting for it may have taken long
@@ -82,7 +82,7 @@ class Batch:
         self.boot = clock.boot_id()
         self._fences = fences
         self._why: dict[str, str | None] = {}  # by worker: why it may write nothing
-        fences.begin(db)
+        fences.begin(version)
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         """Run a statement to its end and return its rows."""

@@ -1,8 +1,9 @@
 """The connections of one process to one file.
 
-One connection writes, guarded by a lock. Readers come from a small pool, each
-used by one thread at a time, so that threads that come and go leave nothing
-open. One more only watches for changes.
+One connection writes, guarded by a lock, and tells what others have committed:
+for SQLite what it commits itself is no change. Readers come from a small pool,
+each used by one thread at a time, so that threads that come and go leave nothing
+open.
 
 No code here or elsewhere may open the file, its `-wal` or its `-shm` by any
 other means: when a process closes any descriptor of a file, the kernel drops
@@ -50,11 +51,12 @@ class Connections:
         self._shut = False  # nobody may begin to use a connection: the process is about to fork
         self._users = 1  # this thread, which opens the file
         self._idle: deque[Handle] = deque()
-        self._generation = 0  # how often all connections were closed
         self._write_lock = threading.Lock()  # of the connection that writes; taken by users only
-        self._watch_lock = threading.Lock()  # of the one that watches; likewise
-        self._watcher: Handle | None = None
         self._writer: Handle | None = None
+        self._writers = 0  # how many there have been before that
+        self._waits = False  # for other processes to let a write begin
+        self._unseen = 0  # looks for changes meanwhile
+        self.version = 0  # of what others have committed, as the connection that writes saw it last
         self.identity: tuple[int, int] | None = None
         _open.add(self)
         try:
@@ -83,9 +85,10 @@ class Connections:
             with self._write_lock:
                 handle = self._ready_to_write()
                 handle.patience.start()
+                self._waits = True
                 while True:
                     try:
-                        return _commit(handle.db, action)
+                        return self._commit(handle.db, action)
                     except BUSY as error:
                         if not handle.patience.wait():
                             raise self.file.locked() from error
@@ -97,7 +100,26 @@ class Connections:
                             self._drop_writer()  # what it knows of the file may be wrong from now on
                         raise meaning from error
         finally:
+            self._waits = False
             self._leave()
+
+    def _commit(self, db: apsw.Connection, action: Callable[[apsw.Connection], T]) -> T:
+        db.execute("BEGIN IMMEDIATE")
+        self._waits = False
+        try:
+            self._see_version(db)
+            result = action(db)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                with suppress(apsw.Error):  # the first error says more
+                    db.execute("ROLLBACK")
+            raise
+        return result
+
+    def _see_version(self, db: apsw.Connection) -> None:
+        version: Any = db.execute("PRAGMA data_version").get  # half the time of `db.pragma`
+        self.version = (self._writers << 32) + int(version)
 
     def _ready_to_write(self) -> Handle:
         if self.file.read_only:
@@ -112,6 +134,7 @@ class Connections:
 
     def _drop_writer(self) -> None:
         writer, self._writer = self._writer, None
+        self._writers += 1
         if writer:
             writer.db.close(True)
 
@@ -134,20 +157,26 @@ class Connections:
             self._leave(handle)
 
     def change(self) -> int:
-        """Return a number that differs after any other connection has committed something."""
+        """Return a number that differs after another process, or another store in this one, may have committed."""
         self._enter()
         try:
-            with self._watch_lock:
-                if self._watcher is None:
-                    self._watcher = self.file.again(write=False)
-                db = self._watcher.db
+            if self._write_lock.acquire(blocking=False):
                 try:
-                    version: Any = db.execute("PRAGMA data_version").get  # half the time of `db.pragma`
-                    return (self._generation << 32) + int(version)
-                except apsw.Error as error:
-                    raise self.file.meaning(error, db) from error
+                    self._look_for_changes()
+                finally:
+                    self._write_lock.release()
+            elif self._waits:  # nobody can say what they commit until it has begun; then it says so itself
+                self._unseen += 1
+            return self.version + (self._unseen << 64)
         finally:
             self._leave()
+
+    def _look_for_changes(self) -> None:
+        handle = self._writer = self._writer or self.file.again(write=not self.file.read_only)
+        try:
+            self._see_version(handle.db)
+        except apsw.Error as error:
+            raise self.file.meaning(error, handle.db) from error
 
     def _enter(self) -> None:
         if os.getpid() != self._pid:  # before the gate: a lock that was inherited may be held for ever
@@ -182,9 +211,7 @@ class Connections:
                 self._close_all()
 
     def _close_all(self) -> None:
-        self._generation += 1
-        watcher, self._watcher = self._watcher, None
-        for handle in (*self._idle, *((watcher,) if watcher else ())):
+        for handle in self._idle:
             handle.db.close(True)
         self._idle.clear()
         self._drop_writer()  # last: only who may write can tidy the log away
@@ -194,7 +221,7 @@ class Connections:
         self._lock.acquire()
         self._shut = True
         if not self._closed and self._gate.wait_for(lambda: not self._users, FORK_PATIENCE_S):
-            for handle in (self._writer, self._watcher, *self._idle):
+            for handle in (self._writer, *self._idle):
                 if handle:  # copying the log into the file can wait for a better time
                     handle.db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._close_all()
@@ -208,19 +235,6 @@ class Connections:
         self._gate.notify_all()
         self._lock.release()
         return clean
-
-
-def _commit(db: apsw.Connection, action: Callable[[apsw.Connection], T]) -> T:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        result = action(db)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            with suppress(apsw.Error):  # the first error says more
-                db.execute("ROLLBACK")
-        raise
-    return result
 
 
 def _look(db: apsw.Connection, action: Callable[[apsw.Connection], T]) -> T:

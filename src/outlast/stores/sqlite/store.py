@@ -65,9 +65,11 @@ class SqliteStore:
             return self._apply(verbs, careful=True)
 
     def _apply(self, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
-        fences = self._fences
-        answers = self._connections.write(lambda db: apply(Batch(db, self._clock, fences, careful=careful), verbs))
-        fences.committed()
+        def act(db: apsw.Connection) -> list[Answer]:
+            return apply(Batch(db, self._clock, self._fences, self._connections.version, careful=careful), verbs)
+
+        answers = self._connections.write(act)
+        self._fences.committed()
         return answers
 
     def _give_back_space(self) -> None:
@@ -160,7 +162,7 @@ class SqliteStore:
         """Do nothing: there are no hints."""
 
     def change(self) -> int:
-        """Return a number that differs after anybody has committed something; costs no transaction."""
+        """Return a number that differs after others have committed something; costs no transaction."""
         return self._connections.change()
 
     stream_change = change
