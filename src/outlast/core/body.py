@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import msgspec
 
 from outlast.core.closing import aclose, suspended
 from outlast.core.errors import StepError
@@ -27,8 +28,7 @@ can come for counts as spinning.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How a run ended: `value` when it succeeded, else `error`; `culprit` is the call whose uncaught error it is."""
 
     status: Status

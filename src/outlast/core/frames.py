@@ -13,7 +13,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from opcode import opmap
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -22,8 +21,8 @@ KEPT = "__outlast_where__"
 
 RAISE = opmap["RAISE_VARARGS"]
 
-_OUTLAST = f"{Path(__file__).absolute().parent.parent}{os.sep}"
-_STDLIB = f"{Path(os.__file__).absolute().parent}{os.sep}"
+_OUTLAST = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
+_STDLIB = f"{os.path.dirname(os.path.abspath(os.__file__))}{os.sep}"
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -153,7 +152,7 @@ def _place(code: CodeType, line: int) -> str:
     for folder in _INSTALLED:
         name = name.rpartition(folder)[2]
     with contextlib.suppress(OSError):
-        name = name.removeprefix(f"{Path.cwd()}{os.sep}")
+        name = name.removeprefix(f"{os.getcwd()}{os.sep}")
     return f"{name}:{line} in {code.co_qualname.rpartition('<locals>.')[2]}"
 
 

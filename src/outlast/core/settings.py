@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypedDict
 
+import msgspec
+from msgspec.structs import force_setattr
+
 from outlast.core.amounts import is_number
 from outlast.core.errors import StepTimeout, WrongUse
 from outlast.core.records import Effect
@@ -36,8 +39,7 @@ class Unknown:
 Verdict = Happened | DidNotHappen | Unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """How one step is run. Times in seconds; None is no limit."""
 
     effect: Effect = Effect.IDEMPOTENT
@@ -53,7 +55,7 @@ class Settings:
         if self.effect is not Effect.ONCE and (self.confirm is not None or self.definite):
             raise WrongUse(f"confirm= and definite= belong to effect='once', this step is {self.effect.value!r}")
         if self.effect is Effect.ONCE and self.timeout is None:
-            object.__setattr__(self, "timeout", ONCE_TIMEOUT_S)
+            force_setattr(self, "timeout", ONCE_TIMEOUT_S)
         if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout < inf):
             raise WrongUse(f"timeout={self.timeout!r}: must be a positive, finite number of seconds")
         if not (is_number(self.settle) and 0 <= self.settle < inf):
@@ -107,7 +109,7 @@ class Changes(TypedDict, total=False):
     check_args: bool
 
 
-_SETTING_NAMES = frozenset(Settings.__dataclass_fields__)
+_SETTING_NAMES = frozenset(Settings.__struct_fields__)
 
 
 def _effect(value: Any) -> Effect:

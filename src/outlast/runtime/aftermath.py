@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from outlast.core.records import Effect, Kind, Record, RunRow
 from outlast.core.transitions import Status
@@ -31,8 +32,7 @@ OUTCOMES = (Kind.STEP, Kind.CHILD, Kind.LATE)
 SCOPES = re.compile(r"(\.\[[^\]]*\](#\d+)?)+$")  # at the end of a branch: they name calls, and are no line of their own
 
 
-@dataclass(frozen=True, slots=True)
-class Aftermath:
+class Aftermath(msgspec.Struct, frozen=True):
     """`came` has to go with the failure; `obstacle` is the first of it that cannot go."""
 
     came: list[Record]

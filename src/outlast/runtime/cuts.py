@@ -6,9 +6,9 @@ Nothing here asks a store: `mending` acts on what is found here, and `outlast sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from outlast.core.certainty import may_have_happened
@@ -126,8 +126,7 @@ def children_first(
 # -- fork ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ForkPlan:
+class ForkPlan(msgspec.Struct, frozen=True):
     """A fork at a step: what it keeps, and the first `once` step or child that the original began and it would redo."""
 
     at: str

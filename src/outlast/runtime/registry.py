@@ -8,7 +8,7 @@ functions share a name, the place where the run's own was defined (`module:qualn
 from __future__ import annotations
 
 import inspect
-from pathlib import PurePath
+import os
 from types import FunctionType
 from typing import Any
 
@@ -78,7 +78,7 @@ def _load_of(definition: Definition[..., Any]) -> object:
     if not isinstance(fn, FunctionType):
         return None
     names = fn.__globals__
-    if PurePath(fn.__code__.co_filename).name != PurePath(str(names.get("__file__", ""))).name:
+    if os.path.basename(fn.__code__.co_filename) != os.path.basename(str(names.get("__file__", ""))):
         return None  # typed into a notebook or a shell
     return names.get("__spec__") or names["__file__"]  # a reload gives a module another spec
 

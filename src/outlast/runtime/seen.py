@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from outlast.core.records import RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Status
@@ -13,8 +14,7 @@ from outlast.stores.open import shown
 from outlast.stores.protocol import Store
 
 
-@dataclass(frozen=True, slots=True)
-class SeenWorker:
+class SeenWorker(msgspec.Struct, frozen=True):
     """A worker as far as can be seen from here. `condition` is `alive`, `disconnected`, `expired`, `dead` or `gone`.
 
     `lease_left_s` is None where its lease cannot be read here (another start of the machine).

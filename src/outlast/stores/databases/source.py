@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+
+class Dialect(msgspec.Struct, frozen=True):
     """How a database spells the types of Outlast's columns."""
 
     name: str

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from outlast.core.errors import StoreError
 from outlast.stores.databases import faults
 from outlast.stores.databases.source import Dialect, Source, begun
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table. In `columns` types that databases spell differently stand as `{bytes}`, `{moment}` and `{number}`."""
 
     name: str
