@@ -121,6 +121,7 @@ def test_parked_runs_cost_an_idle_worker_nothing(world: World, seen: Seen) -> No
         assert world.store.inbox("idle") == []
         assert world.store.owners() == {}
         assert world.store.orphans() == []
+        assert world.store.survey(("flow", "other")).orphans == []
         world.do(Beat(worker="idle", lease_s=30.0))
     assert len(seen.plans) > 20
     assert seen.expensive() == []

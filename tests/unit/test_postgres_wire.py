@@ -140,6 +140,7 @@ READS: dict[str, Callable[[Store], object]] = {
     "ended": lambda store: store.ended([1]),
     "workers": lambda store: store.workers(),
     "orphans": lambda store: store.orphans(),
+    "survey": lambda store: store.survey(["flow"]),
     "info": lambda store: store.info().counts,
     "check": lambda store: store.check(),
 }

@@ -83,7 +83,7 @@ class Watcher:
         self._leases: dict[str, float] = {}  # as the last sweep found them
         self._peers: list[WorkerRow] = []
         self._tidied: set[str] = set()  # gone workers whose lock file was removed
-        self._next_sweep = 0.0
+        self._swept = self._next_sweep = 0.0
         self._look_anyway_at = 0.0
         self._next_due: float | None = None
         self._look_due = True
@@ -151,8 +151,9 @@ class Watcher:
         if change != self._change:
             self._change = change
             self._changes += 1
-            self._next_sweep = min(self._next_sweep, now + SWEEP_AFTER_CHANGE_S)  # it may have been a new worker
-            self._idle_from = max(self._idle_from, self._next_sweep)  # which tells whether it was just a beat
+            # It may have been a new worker, or just a beat. Many changes bring no sweep each.
+            self._next_sweep = min(self._next_sweep, max(now, self._swept + SWEEP_AFTER_CHANGE_S))
+            self._idle_from = max(self._idle_from, self._next_sweep)
             self._look_anyway_at = now
         if now >= self._look_anyway_at:
             self._look_anyway_at = now + LOOK_ANYWAY_S
@@ -162,16 +163,17 @@ class Watcher:
             for worker in self._store.dropped():
                 if worker != self._me:
                     self._told.dead(worker, False, "its session with the database has ended", dropped=True)
-        if self._look_due:
+        if now >= self._next_sweep:
+            self._swept, self._next_sweep = now, now + SWEEP_S
+            self._look_due = False
+            self._sweep()
+            self._ask_loop(now)
+        elif self._look_due:
             self._look_due = False
             self._next_due = self._store.next_due(self._workflows())
         if self._next_due is not None and not self._announced and self._next_due <= self._store.now():
             self._announced = True
             self._told.due()
-        if now >= self._next_sweep:
-            self._next_sweep = now + SWEEP_S
-            self._sweep()
-            self._ask_loop(now)
         for peer in self._peers:
             if probe(peer, self._clock.boot_id()) is Alive.NO:
                 self._peers = [p for p in self._peers if p is not peer]
@@ -180,7 +182,8 @@ class Watcher:
 
     def _sweep(self) -> None:
         epoch, lease_now = self._store.lease_epoch(), self._store.lease_now()
-        peers, rows = [], self._store.workers()
+        found = self._store.survey(self._workflows())
+        self._next_due, rows, peers = found.next_due, found.workers, []
         self._look_for_beats(rows)
         mine = next((row.lease_until for row in rows if row.id == self._me), 0.0)
         if mine - lease_now < self._patience_s / 2:
@@ -200,7 +203,7 @@ class Watcher:
             elif row.state is WorkerState.ALIVE and judges and row.lease_until < lease_now:
                 self._told.dead(row.id, False, "its lease ran out")
         self._peers = peers
-        for owner in self._store.orphans():
+        for owner in found.orphans:
             if owner != self._me and all(p.id != owner or p.state is not WorkerState.ALIVE for p in peers):
                 self._told.dead(owner, False, "it owns runs but is no worker any more")
 

@@ -102,6 +102,14 @@ class ApprovalFilter(msgspec.Struct, frozen=True, kw_only=True):
     addressee: str | None = None
 
 
+class Survey(msgspec.Struct, frozen=True):
+    """What a watcher looks at again and again: `workers`, `orphans` and `next_due`, from one snapshot."""
+
+    workers: list[WorkerRow]
+    orphans: list[str]
+    next_due: float | None
+
+
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What `outlast doctor` says of a store."""
 
@@ -198,6 +206,10 @@ class Store(Protocol):
 
     def orphans(self) -> list[str]:
         """Return ids that own runs but have no `alive` worker row."""
+        ...
+
+    def survey(self, workflows: Sequence[str]) -> Survey:
+        """Return what `workers`, `orphans` and `next_due` do, in one go."""
         ...
 
     def session(self) -> int | None:

@@ -48,7 +48,7 @@ class Fault(msgspec.Struct, kw_only=True):
 
 
 ILL_LUCK = (StoreUnavailable, StoreUnavailable, apsw.InternalError)
-READS = ("change", "ended", "inbox", "load", "next_due", "orphans", "owned", "workers")
+READS = ("change", "ended", "inbox", "load", "next_due", "owned", "survey")
 
 _plan: list[Fault] = []
 _tell: Callable[..., None] = print

@@ -15,7 +15,7 @@ from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRo
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory import approvals, client_verbs, verbs
 from outlast.stores.memory.tables import Tables
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
 from outlast.stores.rules import is_queued, objection
 from outlast.stores.verbs import Answer, Verb
 
@@ -157,6 +157,11 @@ class MemoryStore:
             owners = {entry.row.owner for entry in self._tables.runs.values() if entry.row.owner is not None}
             alive = {name for name, m in self._tables.workers.items() if m.row.state is WorkerState.ALIVE}
             return sorted(owners - alive)
+
+    def survey(self, workflows: Sequence[str]) -> Survey:
+        """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
+        with self._lock:
+            return Survey(self.workers(), self.orphans(), self.next_due(workflows))
 
     def session(self) -> None:
         """Return None: there is no session that could drop."""

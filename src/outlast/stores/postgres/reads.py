@@ -10,7 +10,7 @@ from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import ENDED, Db
 from outlast.stores.postgres.schema import QUEUED, WORKER_COLUMNS
 from outlast.stores.postgres.streams import SOURCES
-from outlast.stores.protocol import Loaded, RunFilter
+from outlast.stores.protocol import Loaded, RunFilter, Survey
 from outlast.stores.rows import (
     INBOX_COLUMNS,
     RECORD_COLUMNS,
@@ -24,6 +24,11 @@ from outlast.stores.rows import (
 )
 from outlast.stores.rules import bad_text, prefix_end
 
+WORKERS = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
+ORPHANS = (
+    "SELECT DISTINCT owner FROM runs WHERE owner IS NOT NULL "
+    "AND owner NOT IN (SELECT id FROM workers WHERE state = 'alive') ORDER BY owner"
+)
 MAX_ROWS = 2**63 - 1
 
 # Text that no store can keep names nothing. The server would refuse the question instead of saying so.
@@ -169,8 +174,7 @@ def ended(db: Db, pks: Sequence[int]) -> list[RunRow]:
 
 def workers(db: Db) -> list[WorkerRow]:
     """Return all known workers, newest first."""
-    sql = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
-    return [worker_row(row) for row in _rows(db, sql)]
+    return [worker_row(row) for row in _rows(db, WORKERS)]
 
 
 def owners(db: Db) -> dict[str, int]:
@@ -180,11 +184,14 @@ def owners(db: Db) -> dict[str, int]:
 
 def orphans(db: Db) -> list[str]:
     """Return ids that own runs but have no `alive` worker row."""
-    sql = (
-        "SELECT DISTINCT owner FROM runs WHERE owner IS NOT NULL "
-        "AND owner NOT IN (SELECT id FROM workers WHERE state = 'alive') ORDER BY owner"
-    )
-    return [owner for (owner,) in _rows(db, sql)]
+    return [owner for (owner,) in _rows(db, ORPHANS)]
+
+
+def survey(db: Db, workflows: Sequence[str], now: float) -> Survey:
+    """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
+    known, orphaned = (db.execute(sql, binary=True) for sql in (WORKERS, ORPHANS))  # before any is waited for
+    due = next_due(db, workflows, now)
+    return Survey([worker_row(row) for row in known], [owner for (owner,) in orphaned], due)
 
 
 def cut_off(db: Db) -> set[str]:

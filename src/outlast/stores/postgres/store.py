@@ -22,7 +22,7 @@ from outlast.stores.postgres.hints import Hints, worth_telling
 from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
 from outlast.stores.verbs import Answer, Beat, Register, Verb, Write
 
 T = TypeVar("T")
@@ -183,6 +183,10 @@ class PostgresStore:
     def orphans(self) -> list[str]:
         """Return ids that own runs but have no `alive` worker row."""
         return self._read(reads.orphans)
+
+    def survey(self, workflows: Sequence[str]) -> Survey:
+        """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
+        return self._read(lambda db: reads.survey(db, workflows, self.now()))
 
     def session(self) -> int:
         """Return a number that differs after the session in which this process listens has dropped."""

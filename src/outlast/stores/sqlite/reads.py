@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
-from outlast.stores.protocol import Loaded, RunFilter
+from outlast.stores.protocol import Loaded, RunFilter, Survey
 from outlast.stores.rows import (
     INBOX_COLUMNS,
     RECORD_COLUMNS,
@@ -159,6 +159,11 @@ def orphans(db: apsw.Connection) -> list[str]:
         "AND owner NOT IN (SELECT id FROM workers WHERE state = 'alive') ORDER BY owner"
     )
     return [owner for (owner,) in _rows(db, sql)]
+
+
+def survey(db: apsw.Connection, workflows: Sequence[str], now: float) -> Survey:
+    """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
+    return Survey(workers(db), orphans(db), next_due(db, workflows, now))
 
 
 def counts(db: apsw.Connection) -> dict[str, int]:

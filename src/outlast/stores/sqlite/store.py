@@ -14,7 +14,7 @@ import apsw
 
 from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.batches import answer
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow
+from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
 from outlast.stores.sqlite import reads, streams
 from outlast.stores.sqlite.approvals import approvals
 from outlast.stores.sqlite.batch import Batch, Fences
@@ -145,6 +145,10 @@ class SqliteStore:
     def orphans(self) -> list[str]:
         """Return ids that own runs but have no `alive` worker row."""
         return self._connections.read(reads.orphans)
+
+    def survey(self, workflows: Sequence[str]) -> Survey:
+        """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
+        return self._connections.read(lambda db: reads.survey(db, workflows, self.now()))
 
     def session(self) -> None:
         """Return None: there is no session that could drop."""
