@@ -16,7 +16,8 @@ from outlast.stores.verbs import Answer, AnswerApproval, Done, Fenced, OpenAppro
 
 OPEN = (
     "INSERT INTO approvals (id, run, key, question, data, form, form_type, addressee, created, due, status) "
-    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 'open') ON CONFLICT (id) DO NOTHING"
+    "SELECT m.*, 'open' FROM (VALUES (%s, %s::bigint, %s, %s, %s::bytea, %s::bytea, %s, %s, %s::float8, %s::float8)) "
+    "AS m (id) WHERE NOT EXISTS (SELECT 1 FROM approvals AS known WHERE known.id = m.id)"
 )
 ANSWER = (
     "UPDATE approvals SET status = %s, by = %s, note = %s, value = %s, answered = %s, ask = %s, problem = '' "
