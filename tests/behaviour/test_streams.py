@@ -291,3 +291,34 @@ async def test_items_come_back_as_the_type_that_is_asked_for(open_app: OpenApp) 
         run = await app.start(tell(2))
         items: AsyncIterator[Any] = run.stream("tokens", type=str)
         assert [item.value async for item in items] == ["t0", "t1"]
+
+
+async def test_readers_survive_a_store_that_is_away_and_end_with_their_app(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door()
+
+    @step
+    async def telling() -> None:
+        outlast.stream("tokens").write(1)
+        await door.passed()
+
+    app = open_app()
+    await app.__aenter__()
+    run = await app.start(telling())
+    real, away = type(app.store).stream, [3]
+
+    def sometimes(self: Any, *args: Any) -> Any:
+        if away[0]:
+            away[0] -= 1
+            raise outlast.StoreUnavailable("the test has taken the store away")
+        return real(self, *args)
+
+    monkeypatch.setattr(type(app.store), "stream", sometimes)
+    reader = Reader(run)
+    following = asyncio.ensure_future(reader.read())
+    await eventually(lambda: reader.values == [1])
+    await app.close()
+    with pytest.raises(WrongUse, match="closed"):
+        await following
+    door.open()

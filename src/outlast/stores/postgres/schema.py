@@ -218,6 +218,7 @@ CREATE TABLE stream_sources (
     settled     boolean NOT NULL,
     PRIMARY KEY (run, source, name)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX stream_unsettled ON stream_sources (run) WHERE NOT settled;
 
 CREATE TABLE published (
     run         bigint NOT NULL,

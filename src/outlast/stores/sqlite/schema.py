@@ -256,6 +256,7 @@ CREATE TABLE stream_sources (
     settled     INTEGER NOT NULL,
     PRIMARY KEY (run, source, name)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX stream_unsettled ON stream_sources (run) WHERE NOT settled;
 
 CREATE TABLE published (
     run         INTEGER NOT NULL,
