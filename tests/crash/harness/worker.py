@@ -17,7 +17,7 @@ from outlast.core.records import Effect
 from outlast.core.settings import Settings
 from outlast.runtime import registry, watcher
 from outlast.runtime.clock import SystemClock
-from tests.crash.harness import agent, broken, points, tellers, troubles
+from tests.crash.harness import agent, broken, mail, points, tellers, troubles
 from tests.crash.harness.points import Fault
 
 REPORTED = frozenset({
@@ -54,7 +54,7 @@ class Config(msgspec.Struct, kw_only=True):
 
 def find(workflow: str) -> Any:
     """Return the workflow of this name."""
-    return next(getattr(code, workflow) for code in (agent, troubles, tellers) if hasattr(code, workflow))
+    return next(getattr(code, workflow) for code in (agent, troubles, tellers, mail) if hasattr(code, workflow))
 
 
 def run(config: Config) -> None:
@@ -184,4 +184,23 @@ def _app(config: Config, listen: Any, **more: Any) -> App:
     return App(config.url, on_event=listen, **common, **config.settings, **more)
 
 
-ROLES = {"work": _work, "work_twice": _work_twice, "fork": _fork, "start": _start}
+async def _send(config: Config, tell: Any) -> None:
+    """Send messages to a run, from the first to the last."""
+    async with _app(config, lambda _: None, worker=False) as app:
+        for to, sender, args in config.starts:
+            await mail.send_all(app, sender, to, *args)
+    tell("left")
+
+
+async def _answer(config: Config, tell: Any) -> None:
+    """Answer what a run asks, once all who do so are there, and report who was heard."""
+    async with _app(config, lambda _: None, worker=False) as app:
+        tell("ready")
+        while not points.gate(config.folder, "answer").exists():  # noqa: ASYNC110 - it is a file of another process
+            await asyncio.sleep(0.001)
+        for run, _, args in config.starts:
+            tell("answered", heard=" ".join(await mail.answer_all(app, config.name, run, *args)))
+    tell("left")
+
+
+ROLES = {"send": _send, "answer": _answer, "work": _work, "work_twice": _work_twice, "fork": _fork, "start": _start}
