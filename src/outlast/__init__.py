@@ -34,6 +34,7 @@ from outlast.core.errors import (
     StreamFull,
     WrongUse,
 )
+from outlast.core.queues import Queue, Rate
 from outlast.core.retry import Retry
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
@@ -41,6 +42,7 @@ from outlast.runtime.approvals import Approval, approve
 from outlast.runtime.decorators import step, workflow
 from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
+from outlast.runtime.lines import queue, rate
 from outlast.runtime.messages import receive, send
 from outlast.runtime.notices import Notice
 from outlast.runtime.operations import (
@@ -60,6 +62,7 @@ from outlast.runtime.operations import (
 )
 from outlast.runtime.outbox import outbox
 from outlast.runtime.publishing import Stream, publish, stream
+from outlast.runtime.queue_infos import QueueInfo
 from outlast.runtime.run import Run
 from outlast.runtime.transactions import transaction
 
@@ -99,6 +102,9 @@ __all__ = [
     "Notice",
     "OutlastError",
     "PayloadTooLarge",
+    "Queue",
+    "QueueInfo",
+    "Rate",
     "ReadOnlyStore",
     "Retry",
     "Run",
@@ -132,7 +138,9 @@ __all__ = [
     "outbox",
     "patched",
     "publish",
+    "queue",
     "random",
+    "rate",
     "receive",
     "scope",
     "send",

@@ -22,6 +22,7 @@ from outlast.core.identity import check_run_id, here
 from outlast.core.lost import refuse_lost
 from outlast.core.records import Effect
 from outlast.core.settings import Changes, Settings
+from outlast.core.terms import SHARED_ID, Terms, TermsOfCall, terms_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -152,16 +153,32 @@ class Workflow(Definition[P, R]):
     """A function whose progress is durable. Made by `@workflow`; `fn` is the plain function."""
 
     noun = "workflow"
+    terms: Terms | None = None
+    """On which its runs are started unless a call has its own."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        self.check(args, kwargs)
+        return self.on_terms(self.terms, None, args, kwargs)
+
+    def check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise WrongUse for a method, TypeError for arguments that the function does not take."""
         if self.has_self:
             raise WrongUse(
                 f"workflow {self.name} cannot be a method: its object would be missing where its run is taken over; "
                 "write a function, and pass what it needs as arguments"
             )
         self.check_arguments(args, kwargs)
+
+    def on_terms(self, terms: Terms | None, id: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
+        """Make a Call whose run is started on these terms, as a child of this id."""
         place = here.get()
+        if type(place) is InBody and terms is not None and terms.is_shared:
+            raise WrongUse(
+                f"workflow {self.name}: dedup= and debounce= may give a run that somebody else has started, which is "
+                f"no child of run {place.ops.run_id}; start it in a step, or give it an id="
+            )
         call: Call[R] = Call(self, args, kwargs, Settings(), place)
+        call.terms, call.child_id = terms, id
         if type(place) is InBody and place.ops.blocking:
             call.start()
         return call
@@ -170,20 +187,34 @@ class Workflow(Definition[P, R]):
         """Make a Call, like calling the workflow."""
         return self(*args, **kwargs)
 
-    def options(self, *, id: str | None = None) -> _WorkflowOptions[P, R]:
-        """Return this workflow with settings for some calls: `id` of the child run."""
-        return _WorkflowOptions(self, id)
+    def options(self, *, id: str | None = None, **terms: Unpack[TermsOfCall]) -> _WorkflowOptions[P, R]:
+        """Return this workflow with settings for some calls: `id` of the child run, and on which terms it is started.
+
+        - `queue`: the queue that the run is put on; by default that of the workflow. `queue_key` is its key there
+          where the queue's own function is not to say, `priority` its turn: higher goes first, the usual is 0.
+        - `delay`: seconds, or the time (a datetime with a time zone), before which it does not begin.
+        - `dedup`: while a run of this workflow with the same `dedup` has not ended, the same call gives that run, and
+          a call with other arguments is a RunConflict.
+        - `debounce`: while a run of this workflow with the same `debounce` has not begun, another start gives it the
+          new arguments and puts it off by `delay` once more, until `max_wait` seconds after the first at most.
+
+        Raises WrongUse for what makes no sense.
+        """
+        chosen = terms_of(self.terms, terms)
+        if id is not None and chosen.is_shared:
+            raise WrongUse(SHARED_ID)
+        return _WorkflowOptions(self, check_run_id(id) if id is not None else None, chosen)
 
 
 class _WorkflowOptions(Generic[P, R]):
-    def __init__(self, workflow: Workflow[P, R], id: str | None) -> None:
+    def __init__(self, workflow: Workflow[P, R], id: str | None, terms: Terms) -> None:
         self._workflow = workflow
-        self._id = check_run_id(id) if id is not None else None
+        self._id = id
+        self._terms = terms
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        call = self._workflow(*args, **kwargs)
-        call.child_id = self._id
-        return call
+        self._workflow.check(args, kwargs)
+        return self._workflow.on_terms(self._terms, self._id, args, kwargs)
 
 
 class Call(Coroutine[Any, Any, R_co]):
@@ -207,6 +238,7 @@ class Call(Coroutine[Any, Any, R_co]):
         "ordinal",
         "place",
         "settings",
+        "terms",
         "used",
     )
 
@@ -221,6 +253,7 @@ class Call(Coroutine[Any, Any, R_co]):
         self.future: asyncio.Future[Any] | None = None
         self.generator: Generator[Any, None, R_co] | None = None
         self.child_id: str | None = None
+        self.terms: Terms | None = None
         self.detached = False  # a child run that outlives its parent
         self.used = False
         self.key = ""

@@ -19,6 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
+from outlast.core.queues import Limits
 from outlast.core.transitions import Reason, Status
 
 
@@ -127,6 +128,11 @@ class RunRow(msgspec.Struct, kw_only=True, gc=False):
     culprit: str = ""  # identity of the step whose uncaught error ended the run
     python: str = ""
     version: str = ""  # version of the user's code that last ran it
+    queue: str = ""  # the name of the queue that it is on
+    queue_key: str = ""  # its key there
+    priority: int = 0  # higher goes first
+    dedup: str = ""  # held until its end: no other run of its workflow has the same
+    debounce: str = ""  # held until its first claim
 
     @property
     def began(self) -> float:
@@ -189,6 +195,25 @@ class ApprovalRow(msgspec.Struct, kw_only=True, gc=False):
     answered: float | None = None
     ask: str = ""
     problem: str = ""
+
+
+class QueueRow(msgspec.Struct, kw_only=True, gc=False):
+    """One queue as its store keeps it. `limits` are those that were declared last."""
+
+    name: str
+    limits: Limits = Limits()
+    paused: float | None = None  # since when nothing of it is begun
+    paused_by: str = ""
+
+
+class QueueState(msgspec.Struct, kw_only=True, gc=False):
+    """What is on a queue just now: runs that are due or will be (`waiting`), and those in a worker's memory."""
+
+    row: QueueRow
+    waiting: int = 0
+    running: int = 0
+    oldest: float | None = None  # when the first of those that could begin was due
+    keys: dict[str, tuple[int, int]] = {}  # (waiting, running) of the keys with the most
 
 
 class WorkerState(StrEnum):

@@ -94,6 +94,7 @@ class App(Client):
         self._limits = {"lease_s": lease, "park_after": park_after, **counts}
         self._store: Store | None = None
         self._pid = 0
+        self._declared = set()
         self._worker: Worker | None = None
         given = outbox if isinstance(outbox, list | tuple) else [] if outbox is None else [outbox]
         self.outboxes: list[Source] = [source_of(each) for each in given]

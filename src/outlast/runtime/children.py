@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.core.errors import RunConflict, StoreError
+from outlast.core.errors import RunConflict, StoreError, WrongUse
 from outlast.core.identity import derive
 from outlast.core.pending import Pending
 from outlast.core.records import Kind, RunRow
+from outlast.core.terms import Terms
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.verbs import Answer, Cancel, Conflict, Started, StartRun
 
@@ -42,6 +43,8 @@ def start_child(execution: Execution, pending: Pending) -> None:
         version=worker.version,
         python=worker.python,
     )
+    if call.terms is not None and not _has_terms(execution, pending, child, call.terms):
+        return
     verb = StartRun(
         run=child, claim_by=worker.claims.claims_for(child), parent_worker=worker.id, parent_claim=row.claim
     )
@@ -72,6 +75,18 @@ def start_child(execution: Execution, pending: Pending) -> None:
 
     execution.steps.children += 1
     worker.writer.submit(verb, done)
+
+
+def _has_terms(execution: Execution, pending: Pending, child: RunRow, terms: Terms) -> bool:
+    """Write the terms of a start into its row; where they cannot be, the child has failed."""
+    worker = execution.worker
+    try:
+        terms.put_in(child, pending.call.args, pending.call.kwargs, worker.now())
+    except WrongUse as error:  # the queue's function makes no key of these arguments
+        execution.calmly(execution.inbox.child_over, pending.key, False, worker.codec.encode_error(error))
+        return False
+    worker.declared.one(terms.queue)
+    return True
 
 
 def _already_ended(execution: Execution, pending: Pending, child: RunRow) -> None:

@@ -17,7 +17,7 @@ from outlast.core.errors import OutlastError, StoreError
 from outlast.core.records import RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason
-from outlast.runtime import registry
+from outlast.runtime import lines, registry
 from outlast.runtime.execution import Execution
 from outlast.runtime.notices import log
 from outlast.runtime.trials import Trials
@@ -47,6 +47,7 @@ class Claims:
         self._had_no_room = False
         self._had_no_thread = False
         self._held_back = False
+        self._looks_soon = False
 
     @property
     def busy(self) -> bool:
@@ -82,7 +83,7 @@ class Claims:
 
         Where it returns an id, `start_answered` has to be called when the start was answered.
         """
-        if row.due is not None or not self._worker.holds_lease() or not registry.knows(row.workflow):
+        if row.queue or row.due is not None or not self._worker.holds_lease() or not registry.knows(row.workflow):
             return None
         if not self.room or (row.workflow in self._threaded and self._spare <= 0):
             self._had_no_room = True
@@ -115,6 +116,7 @@ class Claims:
             key=os.urandom(8).hex(),  # so that a claim whose answer was lost gives the same runs again
             version=self._worker.version,
             python=self._worker.python,
+            queues=lines.queue_names(),
         )
         self._worker.writer.submit(verb, lambda answer: self._claimed(verb, answer))
 
@@ -185,10 +187,25 @@ class Claims:
             if not self._has(pk) and not self._trials.keeps(pk):
                 self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
 
-    def room_made(self) -> None:
-        """A run left memory, or a step its place or thread: where there was no room before, there may be work."""
+    def room_made(self, queue: str = "") -> None:
+        """A run left memory, or a step its place or thread: where there was no room before, there may be work.
+
+        Where the run was on a queue, another may have its place there.
+        """
         if self._claim_again or self._had_no_room or (self._had_no_thread and self._spare > 0):
             self.look()
+        elif queue:
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        """Look once for all the runs that leave at one moment."""
+        if not self._looks_soon:
+            self._looks_soon = True
+            self._worker.loop.call_soon(self._look_now)
+
+    def _look_now(self) -> None:
+        self._looks_soon = False
+        self.look()
 
     def step_began(self, execution: Execution, *, in_thread: bool) -> None:
         """A step of a run has begun."""
@@ -212,6 +229,10 @@ class Claims:
             self._worker.look_due()
             if self._had_no_room:
                 self.look()
+            elif row.queue:
+                self._look_soon()
+            else:
+                self._worker.look_due()
             return
         if new:
             self._begin(row, None)

@@ -13,6 +13,7 @@ from outlast.core.definitions import Call
 from outlast.core.errors import RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.lost import refuse_app
+from outlast.core.queues import Queue
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime import answering, mending
@@ -22,12 +23,13 @@ from outlast.runtime.infos import ApprovalInfo, RunInfo, info_of
 from outlast.runtime.lookout import Lookout
 from outlast.runtime.messages import check_answer, check_message_id, message
 from outlast.runtime.notices import Notices
+from outlast.runtime.queue_infos import QueueInfo, change_queue, queue_info
 from outlast.runtime.run import Run
 from outlast.runtime.starting import row_of, start_run
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
 from outlast.stores.protocol import RunFilter, Store
-from outlast.stores.verbs import Answer, Cancel, Done, Failed, Refused
+from outlast.stores.verbs import Answer, Cancel, DeclareQueue, Done, Failed, Refused
 
 R = TypeVar("R")
 
@@ -48,6 +50,7 @@ class Client:
     _loop: asyncio.AbstractEventLoop
     _readers: ThreadPoolExecutor
     _worker: Worker | None
+    _declared: set[Queue]
 
     @property
     def store(self) -> Store:
@@ -65,8 +68,8 @@ class Client:
             call.take()  # whatever becomes of it here, it was not forgotten
         self._check_loop()
         python = self._worker.python if self._worker is not None else ""
-        row = row_of(call, id, self.codec, version=self.version, python=python)
-        return Run(self, await start_run(self, row, call.definition), call.definition.returns)
+        row = row_of(call, id, self.codec, self.store.now, version=self.version, python=python)
+        return Run(self, await start_run(self, row, call.definition, call.terms), call.definition.returns)
 
     async def get(self, id: str) -> Run[Any]:
         """Return the run of this id. Raises RunNotFound."""
@@ -188,6 +191,24 @@ class Client:
         the same run. Raises NotResumable, RunConflict, RunNotFound.
         """
         return await mending.fork(self, id, step, new_id, repeat_once)
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return what is on each queue, by name."""
+        return [queue_info(state) for state in await self._read(self.store.queues)]
+
+    async def pause_queue(self, name: str, *, by: str = "") -> None:
+        """Begin no more runs of a queue; those that are running go on. `by` says who asked. Raises WrongUse."""
+        await change_queue(self, name, paused=True, by=by)
+
+    async def resume_queue(self, name: str) -> None:
+        """Begin runs of a queue again. Raises WrongUse where there is no such queue."""
+        await change_queue(self, name, paused=False)
+
+    async def declare(self, queue: Queue) -> None:
+        """Have the limits of a queue committed, once for each App."""
+        if queue not in self._declared:
+            await self.ask(DeclareQueue(name=queue.name, limits=queue.limits))
+            self._declared.add(queue)
 
     # -- shared by clients -------------------------------------------------------------------
 

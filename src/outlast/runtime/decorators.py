@@ -8,8 +8,10 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow
 from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
+from outlast.core.queues import Queue
 from outlast.core.retry import Retry
 from outlast.core.settings import SETTLE_S, Settings
+from outlast.core.terms import Terms
 from outlast.runtime.registry import register
 
 P = ParamSpec("P")
@@ -100,22 +102,26 @@ def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 
 
 @overload
-def workflow(*, name: str | None = None) -> _WorkflowDecorator: ...
+def workflow(*, name: str | None = None, queue: Queue | None = None) -> _WorkflowDecorator: ...
 
 
-def workflow(fn: Any = None, /, *, name: str | None = None) -> Any:
+def workflow(fn: Any = None, /, *, name: str | None = None, queue: Queue | None = None) -> Any:
     """Make a function, sync or async, a workflow: its progress is durable.
 
     Its body must be deterministic; everything else goes in steps. `name` is its name in stores, by default the
-    function's; runs find their workflow by it, so keep it over renames.
+    function's; runs find their workflow by it, so keep it over renames. `queue` is what
+    its runs are put on, made by `outlast.queue`.
 
     Calling it makes a Call, for `app.start` or, in another workflow, for a child run. Its `fn` is the plain function;
-    `options(id=...)` chooses the run id of a child. Raises WrongUse for a name that cannot be one.
+    `options(...)` says for some calls on which terms they start: the run id of a child, a queue, a turn there, a delay.
+    Raises WrongUse for a name that cannot be one.
     """
+    terms = Terms(queue=queue) if queue is not None else None
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
         refuse_class(function, "workflow")
         made: Workflow[..., Any] = Workflow(function, name)
+        made.terms = terms
         register(made)
         return made
 

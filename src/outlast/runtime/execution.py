@@ -270,7 +270,15 @@ class Execution:
                 self.worker.lost_run(self, answer)
 
         unread = tuple(row.id for row in self.inbox.mail.unread())  # nobody waits for these
-        verb = Park(worker=self.worker.id, run=self.row.pk, claim=self.row.claim, due=due, detail=says, ignoring=unread)
+        verb = Park(
+            worker=self.worker.id,
+            run=self.row.pk,
+            claim=self.row.claim,
+            due=due,
+            detail=says,
+            ignoring=unread,
+            frees=bool(self.row.queue),
+        )
         self.worker.writer.submit(verb, done)
 
     # -- leaving -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from outlast.core.errors import WrongUse
 from outlast.core.lost import refuse_app
 from outlast.core.records import RunRow
 from outlast.runtime import relay
+from outlast.runtime.clock import SystemClock
 from outlast.runtime.limits import check_codec
 from outlast.runtime.starting import row_of
 from outlast.stores.databases.drivers import is_async_transaction, transaction_of
@@ -102,4 +103,7 @@ def _row(call: Call[Any], id: str | None, codec: Codec) -> RunRow:
     if isinstance(call, Call):
         call.take()  # whatever becomes of it here, it was not forgotten
     refuse_app()
-    return row_of(call, id, codec, version="")
+    row = row_of(call, id, codec, SystemClock().wall, version="")
+    if row.dedup or row.debounce:
+        raise WrongUse("dedup= and debounce= look into Outlast's store, and an outbox does not; give the run an id=")
+    return row

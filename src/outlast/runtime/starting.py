@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call, Step
-from outlast.core.errors import EncodingError, StoreError
+from outlast.core.errors import EncodingError, StoreError, WrongUse
 from outlast.core.functions import Definition
 from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
+from outlast.core.terms import SHARED_ID, Terms
 from outlast.runtime import registry
 from outlast.runtime.conflicts import check_same_call
 from outlast.runtime.moves import tell_if_moved
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
     from outlast.runtime.client import Client
 
 
-def row_of(call: Call[Any], id: str | None, codec: Codec, *, version: str, python: str = "") -> RunRow:
-    """Return the run that a call is to be. Raises WrongUse, EncodingError."""
+def row_of(
+    call: Call[Any], id: str | None, codec: Codec, now: Callable[[], float], *, version: str, python: str = ""
+) -> RunRow:
+    """Return the run that a call is to be; `now` is where a delay begins. Raises WrongUse, EncodingError."""
     registry.check_call(call)
     digits = os.urandom(24).hex()
     run_id = check_run_id(id) if id is not None else digits[:16]
@@ -35,7 +39,7 @@ def row_of(call: Call[Any], id: str | None, codec: Codec, *, version: str, pytho
             f"run {run_id} of {definition.name} was not started: an argument cannot be stored: {error}"
         ) from None
     registry.register(definition)
-    return RunRow(
+    row = RunRow(
         pk=0,
         id=run_id,
         incarnation=digits[16:],
@@ -46,15 +50,26 @@ def row_of(call: Call[Any], id: str | None, codec: Codec, *, version: str, pytho
         version=version,
         python=python,
     )
+    if call.terms is not None:
+        if id is not None and call.terms.is_shared:
+            raise WrongUse(SHARED_ID)
+        call.terms.put_in(row, call.args, call.kwargs, now())
+    return row
 
 
-async def start_run(app: Client, row: RunRow, definition: Definition[..., Any] | None) -> RunRow:
+async def start_run(
+    app: Client, row: RunRow, definition: Definition[..., Any] | None, terms: Terms | None = None
+) -> RunRow:
     """Start a run, or find the one that is of the same call; return it when that is committed.
 
     `definition` is what it executes, where that is known here. Raises RunConflict, StoreError.
     """
     worker = app._worker
-    verb = StartRun(run=row, claim_by=worker.claims.claims_for(row) if worker is not None else None)
+    max_wait = terms.max_wait if terms is not None else None
+    if terms is not None and terms.queue is not None:
+        await app.declare(terms.queue)
+    claim_by = worker.claims.claims_for(row) if worker is not None else None
+    verb = StartRun(run=row, claim_by=claim_by, max_wait=max_wait)
     answer = await app.ask(verb, heard=lambda answer: _heard(app, answer, verb))
     if not isinstance(answer, Started | Conflict) and verb.claim_by is not None:
         queued = StartRun(run=row)  # the lease was lost just now: leave the run to the queue
@@ -80,5 +95,7 @@ def _heard(app: Client, answer: Answer | StoreError, verb: StartRun) -> None:
     if isinstance(answer, Started):
         if answer.created:
             worker.claims.begin_started(answer.run, new=not answer.mail)
+        elif answer.run.due is not None:  # it may have been put off anew
+            worker.look_due()
     elif isinstance(answer, StoreError):  # it may have been started for this worker before the store went away
         worker.claims.reconcile_soon()

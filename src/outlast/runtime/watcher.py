@@ -62,12 +62,14 @@ class Watcher:
         me: str,
         workflows: Callable[[], Sequence[str]],
         patience_s: float,
+        queues: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._store = store
         self._clock = clock
         self._told = told
         self._me = me
         self._workflows = workflows
+        self._queues = queues
         self._patience_s = patience_s
         self._judges_from = 0.0
         # One that has just come cannot know whether the others could renew. Who lives does so every third of a lease.
@@ -170,7 +172,7 @@ class Watcher:
             self._ask_loop(now)
         elif self._look_due:
             self._look_due = False
-            self._next_due = self._store.next_due(self._workflows())
+            self._next_due = self._store.next_due(self._workflows(), self._queues(), self._me)
         if self._next_due is not None and not self._announced and self._next_due <= self._store.now():
             self._announced = True
             self._told.due()

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 from outlast.core.errors import StoreError
 from outlast.core.records import InboxRow, RunRow, WorkerRow
 from outlast.core.transitions import Reason
-from outlast.runtime import registry
+from outlast.runtime import lines, registry
 from outlast.runtime.blocked import where_is
 from outlast.runtime.claims import Claims
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.execution import Execution
+from outlast.runtime.lines import Declared
 from outlast.runtime.liveness import LockFile
 from outlast.runtime.notices import Notices, log, of_error
 from outlast.runtime.places import Places
@@ -94,6 +95,7 @@ class Worker:
         self.claims = Claims(self, worker_concurrency, max_crashes)
         self.places = Places(max_steps, self.holds_lease, self.claims.room_made)
         self.post = WorkersPost(self)
+        self.declared = Declared(writer)
         self._max_crashes = max_crashes
         self._on_end = on_end
         self.row = WorkerRow(id="", pid=os.getpid())
@@ -131,9 +133,10 @@ class Worker:
         self.writer.worker, self.writer.lease, self.writer.outside = self.id, lease, self
         self.notices("worker.started", worker=self.id)
         self._watcher = self._make_watcher(
-            self.store, self.clock, ToldOnLoop(self), self.id, registry.names, self._lease_s
+            self.store, self.clock, ToldOnLoop(self), self.id, registry.names, self._lease_s, lines.queue_names
         )
         self._watcher.start()
+        self.declared.all()
         self.claims.look()
 
     def _new_row(self) -> WorkerRow:
@@ -156,6 +159,7 @@ class Worker:
 
     def _say_what_it_serves(self) -> None:
         """Tell other processes which runs are executed here, when more has been imported since it was told."""
+        self.declared.all()
         names = registry.names()
         if names != self.row.serves and self.holds_lease() and not self.draining:
             self.row.serves = names
@@ -260,7 +264,7 @@ class Worker:
             del self.executions[execution.row.pk]
         self.look_due()
         self.check_empty()
-        self.claims.room_made()
+        self.claims.room_made(execution.row.queue)
 
     def run_ended(self, execution: Execution, end: Finish, woke: Sequence[int], error: BaseException | None) -> None:
         """The run's end is committed."""

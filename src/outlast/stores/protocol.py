@@ -35,7 +35,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, Standing, WorkerRow
+from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Answer, Verb
 
@@ -184,8 +184,16 @@ class Store(Protocol):
         """Return the inbox rows of all runs that the worker owns, in order."""
         ...
 
-    def next_due(self, workflows: Sequence[str]) -> float | None:
-        """Return when the next run of these workflows may be claimed (a time in the past: now), None for never."""
+    def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
+        """Return when the next run of these workflows may be claimed (a time in the past: now), None for never.
+
+        Runs on a queue count where `queues` names it, and as far as its limits would let `worker` have them; when
+        a place will be free nobody knows, and whoever frees one is a change.
+        """
+        ...
+
+    def queues(self, keys: int = 20) -> list[QueueState]:
+        """Return what is on each queue, by name; of its keys, those with the most runs, up to `keys`."""
         ...
 
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:

@@ -27,12 +27,15 @@ from outlast.stores.verbs import StartRun
 
 RUN_COLUMNS = (
     "pk, id, incarnation, workflow, definition, is_step, input, options, status, reason, detail, owner, claim, due, "
-    "crashes, parent, parent_key, forks, created, started, ended, result, error, culprit, python, version"
+    "crashes, parent, parent_key, forks, created, started, ended, result, error, culprit, python, version, queue, "
+    "queue_key, priority, dedup, debounce"
 )
 NEW_RUN_COLUMNS = (  # without its input, which a store may keep elsewhere
     "id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, parent, parent_key, "
     "forks, created, started, python, version"
 )
+TERMS_COLUMNS = "queue, queue_key, priority, dedup, debounce"
+"""What few runs have; the rows of all others are made without."""
 RECORD_COLUMNS = "seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note"
 INBOX_COLUMNS = "id, run, kind, key, message_id, ok, value, created"
 SOURCE_COLUMNS = "name, source, token, wrote, first, settled"
@@ -92,6 +95,11 @@ def new_run(verb: StartRun, now: float) -> Row:
         run.python,
         run.version,
     )
+
+
+def terms(run: RunRow) -> Row:
+    """Make the row of TERMS_COLUMNS; no value in it is true for a run that has none."""
+    return (run.queue, run.queue_key, run.priority, run.dedup, run.debounce)
 
 
 def started_run(verb: StartRun, pk: int, now: float) -> RunRow:

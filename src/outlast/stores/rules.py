@@ -13,8 +13,10 @@ from math import isfinite
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from outlast.core.records import ApprovalRow, Kind, Record, Standing, WorkerState
+from outlast.core.queues import KEY_MAX_BYTES
+from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
 from outlast.stores.emitted import Settled, Value
 from outlast.stores.verbs import (
@@ -57,6 +59,8 @@ def objection(verb: Verb) -> Failed | Refused | None:
     match verb:
         case Finish() if verb.status not in ENDED:
             return Refused(f"a run cannot end as {verb.status}")
+        case StartRun() if verb.claim_by is not None and verb.run.queue:
+            return Refused(f"run {verb.run.id!r} is on queue {verb.run.queue!r} and cannot be claimed by its start")
         case Send() if verb.kind not in INBOX_KINDS:
             return Refused(f"an inbox takes no {verb.kind}")
         case Send(early=True) if verb.kind is not Kind.MESSAGE:
@@ -84,7 +88,10 @@ def _bad_size(verb: Verb) -> str | None:
         case StartRun(run=run) | ForkRun(run=run):
             if not run.id:
                 return "the run id is empty"
-            return _too_long("run id", run.id) or _too_long("workflow name", run.workflow)
+            keys = {"queue": run.queue, "queue_key": run.queue_key, "dedup": run.dedup, "debounce": run.debounce}
+            bad_keys = (_too_long(what, text, KEY_MAX_BYTES) for what, text in keys.items() if text)
+            too_long = _too_long("run id", run.id) or _too_long("workflow name", run.workflow)
+            return too_long or next(filter(None, bad_keys), None)
         case OpenApproval(approval=approval):
             return _too_long("approval's id", approval.id) or _too_long("identity", approval.key)
         case Send():
@@ -141,11 +148,11 @@ def _bad_value(value: Any) -> str | None:
     return None
 
 
-def _too_long(what: str, text: str) -> str | None:
+def _too_long(what: str, text: str, most_bytes: int = INDEXED_MAX_BYTES) -> str | None:
     size_bytes = len(text.encode())
-    if size_bytes <= INDEXED_MAX_BYTES:
+    if size_bytes <= most_bytes:
         return None
-    return f"the {what} has {size_bytes} bytes; the limit is {INDEXED_MAX_BYTES}"
+    return f"the {what} has {size_bytes} bytes; the limit is {most_bytes}"
 
 
 # -- leases and claims -------------------------------------------------------
@@ -173,6 +180,23 @@ def is_queued(status: Status | str, claim: int, due: float, created: float) -> b
     has set the clock back.
     """
     return status == Status.PENDING and (claim > 0 or due <= created)
+
+
+def debounced(known: RunRow, verb: StartRun) -> RunRow | None:
+    """Return the run that holds the `debounce` of a start as that start changes it; None where it has begun.
+
+    The incarnation changes, too: sent again, the start finds itself, also after the run has begun.
+    """
+    run = verb.run
+    if known.incarnation == run.incarnation:
+        return known
+    if known.started is not None or known.due is None:
+        return None
+    due = run.due if run.due is not None else known.due
+    if verb.max_wait is not None:
+        due = max(min(due, known.created + verb.max_wait), known.created)
+    kept = {"id": known.id, "pk": known.pk, "created": known.created, "status": known.status}
+    return replace(run, **kept, due=due, claim=known.claim, started=None)
 
 
 def lease_lost(worker: str, lease: tuple[str, str, float] | None, lease_now: float, boot: str) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from outlast.core.queues import Draw, Limits
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.emitted import Emit
@@ -69,6 +70,12 @@ class Claimed(Answer, frozen=True):
 
 class Kept(Answer, frozen=True):
     """The run was not parked: something has arrived for it meanwhile, so it stays `running`."""
+
+
+class Drawn(Answer, frozen=True):
+    """The attempt has its turn at `at`, in the store's time. Where that is over already, it has it now."""
+
+    at: float
 
 
 class Beaten(Answer, frozen=True):
@@ -143,6 +150,10 @@ class Claim(Verb, frozen=True, kw_only=True):
     claim, for example a random text: sent again under the same key, it gives the runs that the
     first one got and that the worker still owns, and takes no others. Without a key, a claim
     whose answer was lost leaves runs that only `owned()` tells of.
+
+    Runs on a queue are claimed only where `queues` names it, and only as far as its limits (see `DeclareQueue`) and the
+    rows of this moment allow: what is `running` takes a place, a first claim counts for the rate. Runs that have begun
+    go first, then those of the highest `priority`; among these the keys take turns.
     """
 
     worker: str
@@ -151,6 +162,7 @@ class Claim(Verb, frozen=True, kw_only=True):
     key: str = ""
     version: str = ""
     python: str = ""
+    queues: tuple[str, ...] = ()
 
 
 class Write(Verb, frozen=True, kw_only=True):
@@ -175,7 +187,7 @@ class Park(Verb, frozen=True, kw_only=True):
     """Put the run to rest until `due` (None: until something arrives). -> Done | Kept | Fenced
 
     Looks again in the same transaction: with a row in the inbox that is not
-    in `ignoring`, the run is not parked.
+    in `ignoring`, the run is not parked. `frees` says that it had a place in a queue, which others may wait for.
     """
 
     worker: str
@@ -184,6 +196,7 @@ class Park(Verb, frozen=True, kw_only=True):
     due: float | None
     detail: str = ""
     ignoring: tuple[int, ...] = ()
+    frees: bool = False
 
 
 class Release(Verb, frozen=True, kw_only=True):
@@ -264,13 +277,20 @@ class StartRun(Verb, frozen=True, kw_only=True):
     `run.due`. Where `parent` is set with `parent_claim`, it is fenced on the parent's claim (its
     owner is `parent_worker`). A child that had already ended when it is started again tells its
     parent again only if the parent has no such row and its journal no such end. Whoever else
-    starts the same run as its `parent` is told its end too, under its own `parent_key`.
+    starts the same run as its `parent` is told its end too, under its own `parent_key`. A run on a
+    queue is not claimed by its start.
+
+    `run.dedup`: while a run of the workflow with the same one has not ended, the start is that run's: Started where
+    `is_step` and input are the same, else a Conflict. `run.debounce`: while a run of the workflow with the same one
+    was never claimed and has not ended, it gets the new input, incarnation and terms, and is due at `run.due`, but no
+    later than `max_wait` seconds after it was created.
     """
 
     run: RunRow
     claim_by: str | None = None
     parent_worker: str | None = None
     parent_claim: int | None = None
+    max_wait: float | None = None
 
 
 class Send(Verb, frozen=True, kw_only=True):
@@ -381,3 +401,44 @@ class Prune(Verb, frozen=True, kw_only=True):
 
     before: float
     limit: int = 1000
+
+
+# -- queues and rates -----------------------------------------------------------
+
+
+class DeclareQueue(Verb, frozen=True, kw_only=True):
+    """Say the limits of a queue, which hold for all workers from now on. -> Done
+
+    Runs that are running already stay so.
+    """
+
+    name: str
+    limits: Limits
+
+
+class PauseQueue(Verb, frozen=True, kw_only=True):
+    """Begin nothing more of a queue, or go on with it (`paused` false). -> Done | Refused
+
+    What is running is left alone; what rests stays at rest. Refused where there is no such queue.
+    """
+
+    name: str
+    paused: bool
+    by: str = ""
+
+
+class DrawRate(Verb, frozen=True, kw_only=True):
+    """Ask for the turn of a step's attempt under all these rates at once. -> Drawn | Fenced
+
+    The turn is the first moment at which each rate has room for its amount, after the turns that were given before:
+    whoever came first has the earlier one. `key` names the attempt. Asked again, the answer is the same, until the turn
+    has come: then it is taken, once, if that is no longer ago than `slack` seconds; else a new one is given. A turn
+    counts in its rate for as long as `Draw.window`, also when its run is gone.
+    """
+
+    worker: str
+    run: int
+    claim: int
+    key: str
+    draws: tuple[Draw, ...]
+    slack: float

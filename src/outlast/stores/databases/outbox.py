@@ -42,6 +42,10 @@ class Details(msgspec.Struct, kw_only=True):
     workflow: str
     definition: str
     is_step: bool
+    queue: str = ""
+    queue_key: str = ""
+    priority: int = 0
+    due: float | None = None
 
 
 class Posted(msgspec.Struct, kw_only=True):
@@ -87,6 +91,10 @@ async def post(transaction: Transaction, run: RunRow) -> None:
         workflow=run.workflow,
         definition=run.definition,
         is_step=run.is_step,
+        queue=run.queue,
+        queue_key=run.queue_key,
+        priority=run.priority,
+        due=run.due,
     )
     said = msgspec.json.encode(details).decode()
     values = {"kind": START, "run_id": run.id, "details": said, "payload": run.input}
@@ -124,6 +132,10 @@ def _posted(n: int, run_id: str, details: str, payload: Any) -> Posted:
         definition=said.definition,
         is_step=said.is_step,
         input=bytes(payload),
+        queue=said.queue,
+        queue_key=said.queue_key,
+        priority=said.priority,
+        due=said.due,
     )
     return Posted(n=n, run_id=run_id, run=run)
 

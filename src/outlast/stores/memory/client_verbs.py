@@ -10,17 +10,20 @@ from typing import Any
 from outlast.core.records import Kind, Record, RunRow, WorkerState
 from outlast.core.transitions import ENDED, Event, Reason, Status, after
 from outlast.stores.emits import drop_unsettled
+from outlast.stores.memory.queues import declare_queue, pause_queue
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.memory.verbs import take
-from outlast.stores.rules import CANCEL_ID, Hold
+from outlast.stores.rules import CANCEL_ID, Hold, debounced
 from outlast.stores.verbs import (
     Answer,
     Cancel,
     Claimed,
     Conflict,
+    DeclareQueue,
     Done,
     Fenced,
     ForkRun,
+    PauseQueue,
     Prune,
     Refused,
     Resolve,
@@ -45,6 +48,8 @@ def start_run(t: Tables, verb: StartRun) -> Answer:
             return held
     if known:
         return _start_again(t, verb, known, told=held is Hold.PAST)
+    if (same := _same_terms(t, verb)) is not None:
+        return same
     if held is Hold.PAST:
         return t.fenced(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0)
     if verb.claim_by is not None and (why := t.lease_lost(verb.claim_by)):
@@ -53,6 +58,22 @@ def start_run(t: Tables, verb: StartRun) -> Answer:
     if verb.claim_by is not None:
         take(t, entry, verb.claim_by)
     return Started(copy.copy(entry.row), created=True, mail=bool(entry.inbox))
+
+
+def _same_terms(t: Tables, verb: StartRun) -> Answer | None:
+    """Answer a start that is another run's by its `dedup` or `debounce`; None where it is a run of its own."""
+    run = verb.run
+    for entry in t.runs.values():
+        row = entry.row
+        if row.workflow != run.workflow or row.status in ENDED:
+            continue
+        if run.dedup and row.dedup == run.dedup:
+            same = (row.is_step, row.input) == (run.is_step, run.input)
+            return Started(copy.copy(row), created=False) if same else Conflict(copy.copy(row))
+        if run.debounce and row.debounce == run.debounce and (again := debounced(row, verb)) is not None:
+            entry.row = again
+            return Started(copy.copy(again), created=False)
+    return None
 
 
 def _start_again(t: Tables, verb: StartRun, known: Entry, *, told: bool) -> Answer:
@@ -199,6 +220,10 @@ def resume(t: Tables, verb: Resume) -> Answer:
         entry.records.pop(seq, None)
     if verb.again is not None:
         entry.records[verb.again.seq] = verb.again
+    others = (e.row for e in t.runs.values() if e is not entry and e.row.workflow == row.workflow)
+    for other in (other for other in others if other.status not in ENDED):
+        row.dedup = "" if other.dedup == row.dedup else row.dedup  # it has gone to another since
+        row.debounce = "" if other.debounce == row.debounce and other.started is None else row.debounce
     _pending(t, entry, Event.RESUME)
     row.ended = row.result = row.error = None
     row.culprit = ""
@@ -243,4 +268,6 @@ VERBS: dict[type[Any], Callable[[Tables, Any], Answer]] = {
     Resume: resume,
     ForkRun: fork_run,
     Prune: prune,
+    DeclareQueue: declare_queue,
+    PauseQueue: pause_queue,
 }

@@ -11,9 +11,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory import approvals, client_verbs, verbs
+from outlast.stores.memory import queues as memory_queues
 from outlast.stores.memory.tables import Tables
 from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
 from outlast.stores.rules import is_queued, objection
@@ -118,11 +119,12 @@ class MemoryStore:
         with self._lock:
             return approvals.approvals(self._tables, filter, limit, after)
 
-    def next_due(self, workflows: Sequence[str]) -> float | None:
+    def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
         """Return when the next run of these workflows may be claimed."""
         with self._lock:
-            now, rows = self.now(), [e.row for e in self._tables.runs.values() if e.row.workflow in workflows]
-            return min(
+            now, runs = self.now(), self._tables.runs.values()
+            rows = [e.row for e in runs if e.row.workflow in workflows and not e.row.queue]
+            first = min(
                 (
                     min(row.due, now) if is_queued(row.status, row.claim, row.due, row.created) else row.due
                     for row in rows
@@ -130,6 +132,13 @@ class MemoryStore:
                 ),
                 default=None,
             )
+            on_queues = memory_queues.next_due(self._tables, workflows, queues, worker, now)
+            return min((due for due in (first, on_queues) if due is not None), default=None)
+
+    def queues(self, keys: int = 20) -> list[QueueState]:
+        """Return what is on each queue, by name."""
+        with self._lock:
+            return memory_queues.queue_states(self._tables, keys)
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""

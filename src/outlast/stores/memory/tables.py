@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from outlast.core.records import ApprovalRow, InboxRow, Kind, Record, RunRow, Standing, WorkerRow
+from outlast.core.records import ApprovalRow, InboxRow, Kind, QueueRow, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory.streams import RunOutput
 from outlast.stores.protocol import Clock
@@ -54,6 +54,17 @@ class Member:
     answer: TakenOver = field(default_factory=lambda: TakenOver(()))
 
 
+@dataclass
+class Use:
+    """A moment at which something begins under a rate, or is to (not `taken`)."""
+
+    name: str
+    at: float
+    amount: float
+    key: str = ""
+    taken: bool = False
+
+
 class Tables:
     """All rows, and the clock."""
 
@@ -66,6 +77,8 @@ class Tables:
         self.early: dict[str, dict[str, tuple[float, Send]]] = {}
         self.approvals: dict[str, ApprovalRow] = {}
         self.last_approval = 0
+        self.queues: dict[str, QueueRow] = {}
+        self.uses: list[Use] = []
         self.last_pk = 0
         self.last_inbox = 0
 
@@ -120,6 +133,11 @@ class Tables:
             created=now,
             python=run.python,
             version=run.version,
+            queue=run.queue,
+            queue_key=run.queue_key,
+            priority=run.priority,
+            dedup=run.dedup,
+            debounce=run.debounce,
         )
         entry = Entry(row)
         self.runs[row.pk] = entry

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from outlast.core.records import Kind, Record, WorkerRow, WorkerState
 from outlast.core.transitions import CLAIMABLE, Event, Reason, Status, after
+from outlast.stores import turns
 from outlast.stores.emits import emit, is_there
+from outlast.stores.memory.queues import draw_rate, note_start, turns_of
 from outlast.stores.memory.tables import Entry, Member, Tables
 from outlast.stores.rules import END_EVENTS, Hold, crash_loop, is_queued, missing_record, other_content, out_of_step
 from outlast.stores.verbs import (
@@ -20,6 +22,7 @@ from outlast.stores.verbs import (
     Claim,
     Claimed,
     Done,
+    DrawRate,
     Failed,
     Fenced,
     Finish,
@@ -141,15 +144,19 @@ def claim(t: Tables, verb: Claim) -> Answer:
         for pk, entry in t.runs.items()
         if entry.row.status in CLAIMABLE
         and entry.row.workflow in verb.workflows
+        and not entry.row.queue
         and entry.row.due is not None
         and (entry.row.due <= now or is_queued(entry.row.status, entry.row.claim, entry.row.due, entry.row.created))
     ]
-    taken = sorted(due)[: max(verb.limit, 0)]
-    for _, _, entry in taken:
+    limit = max(verb.limit, 0)
+    alone = [entry for _, _, entry in sorted(due)[:limit]]
+    taken = turns.shared(alone, turns_of(t, verb, now), limit)
+    for entry in taken:
+        note_start(t, entry, now)
         take(t, entry, verb.worker, verb.key)
         entry.row.version = verb.version or entry.row.version
         entry.row.python = verb.python or entry.row.python
-    return Claimed(tuple(copy.copy(t.runs[pk].row) for pk in sorted(pk for _, pk, _ in taken)))
+    return Claimed(tuple(copy.copy(t.runs[pk].row) for pk in sorted(entry.pk for entry in taken)))
 
 
 def take(t: Tables, entry: Entry, worker: str, ask: str = "") -> None:
@@ -266,5 +273,6 @@ VERBS: dict[type[Any], Callable[[Tables, Any], Answer]] = {
     Park: park,
     Release: release,
     Stick: stick,
+    DrawRate: draw_rate,
     Finish: finish,
 }

@@ -16,7 +16,7 @@ import msgspec
 from outlast.core.records import InboxRow, Kind, RunRow, WorkerRow
 from outlast.core.transitions import Status
 from outlast.stores.protocol import Clock
-from outlast.stores.rows import WORKER_COLUMNS, Row, encode_forks, run_row, worker_row
+from outlast.stores.rows import TERMS_COLUMNS, WORKER_COLUMNS, Row, encode_forks, run_row, terms, worker_row
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
 from outlast.stores.sqlite.schema import RUN_COLUMNS
 from outlast.stores.verbs import Fenced
@@ -187,6 +187,9 @@ class Batch:
             run.python,
             run.version,
         )
+        if any(terms(run)):
+            sets = ", ".join(f"{name} = ?" for name in TERMS_COLUMNS.split(", "))
+            self.db.execute(f"UPDATE runs SET {sets} WHERE pk = ?", (*terms(run), pk))
         if run.input:
             self.db.execute("INSERT INTO inputs (run, input) VALUES (?, ?)", (pk, run.input))
         return int(pk)

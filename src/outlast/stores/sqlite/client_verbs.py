@@ -14,6 +14,7 @@ from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.sqlite.journal import INSERT
 from outlast.stores.sqlite.owned_runs import take
 from outlast.stores.sqlite.schema import RUN_COLUMNS
+from outlast.stores.sqlite.shared_starts import give_up_keys, same_terms
 from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import (
     Answer,
@@ -46,6 +47,8 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
             return held
     if known:
         return _start_again(b, verb.run, known, told=held is Hold.PAST)
+    if (same := same_terms(b, verb)) is not None:
+        return same
     if held is Hold.PAST:
         return b.fenced(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0)
     if verb.claim_by is not None and (why := b.lease_lost(verb.claim_by)):
@@ -230,6 +233,7 @@ def resume(b: Batch, verb: Resume) -> Answer:
     b.db.executemany("DELETE FROM records WHERE run = ? AND seq = ?", [(run.pk, seq) for seq in verb.drop])
     if verb.again is not None:
         b.db.execute(INSERT, (run.pk, *astuple(verb.again)))
+    give_up_keys(b, run)
     _pending(b, run, Event.RESUME)
     b.db.execute("UPDATE runs SET resumed = ? WHERE pk = ?", (this, run.pk))
     return Done((run.pk,))

@@ -8,7 +8,9 @@ from outlast.core.transitions import CLAIMABLE, Event, Status, after
 from outlast.stores.rows import run_row
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.sqlite.batch import Batch
+from outlast.stores.sqlite.queues import note_starts, turns_of
 from outlast.stores.sqlite.schema import QUEUED, RUN_COLUMNS
+from outlast.stores.turns import shared
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Failed, Fenced, Finish, Kept, Park, Release, Stick
 
 assert {Status.PENDING, Status.WAITING} == CLAIMABLE  # `due` is set under these two only
@@ -23,8 +25,14 @@ TAKE = (
     "started = coalesce(started, ?3), ask = ?4, version = coalesce(nullif(?5, ''), version), "
     "python = coalesce(nullif(?6, ''), python) WHERE pk = ?1"
 )
-DUE = "SELECT due, pk FROM runs WHERE workflow = ? AND due IS NOT NULL AND due <= ? ORDER BY due, pk LIMIT ?"
-AHEAD = f"SELECT due, pk FROM runs WHERE workflow = ? AND due > ? AND {QUEUED} ORDER BY due, pk LIMIT ?"
+DUE = (
+    "SELECT due, pk FROM runs WHERE workflow = ? AND due IS NOT NULL AND queue = '' AND due <= ? "
+    "ORDER BY due, pk LIMIT ?"
+)
+AHEAD = (
+    "SELECT due, pk FROM runs INDEXED BY runs_queued WHERE workflow = ? AND due > ? "
+    f"AND {QUEUED} AND queue = '' ORDER BY due, pk LIMIT ?"
+)
 
 
 def claim(b: Batch, verb: Claim) -> Answer:
@@ -40,6 +48,9 @@ def claim(b: Batch, verb: Claim) -> Answer:
     if len(due) < limit:  # queued runs whose time seems to come, since the clock was set back
         due += [row for name in set(verb.workflows) for row in b.rows(AHEAD, name, b.now, limit)]
     taken = [pk for _, pk in nsmallest(limit, due)]
+    if verb.queues:
+        taken = shared(taken, turns_of(b, verb), limit)
+        note_starts(b, taken)
     for pk in taken:
         take(b, pk, verb.worker, verb.key, verb.version, verb.python)
     return Claimed(tuple(b.run(pk) for pk in sorted(taken)))

@@ -121,12 +121,15 @@ def inbox(db: apsw.Connection, worker: str) -> list[InboxRow]:
 
 
 def next_due(db: apsw.Connection, workflows: Sequence[str], now: float) -> float | None:
-    """Return when the next run of these workflows may be claimed."""
-    sql = "SELECT min(due) FROM runs WHERE workflow = ? AND due IS NOT NULL"
+    """Return when the next run of these workflows that is on no queue may be claimed."""
+    sql = "SELECT min(due) FROM runs WHERE workflow = ? AND due IS NOT NULL AND queue = ''"
     found = [due for name in set(workflows) for (due,) in _rows(db, sql, name)]
     due = min((due for due in found if due is not None), default=None)
     if due is not None and due > now:
-        ahead = f"SELECT 1 FROM runs WHERE workflow = ? AND due > ? AND {QUEUED} LIMIT 1"
+        ahead = (
+            "SELECT 1 FROM runs INDEXED BY runs_queued WHERE workflow = ? AND due > ? "
+            f"AND {QUEUED} AND queue = '' LIMIT 1"
+        )
         if any(_rows(db, ahead, name, now) for name in set(workflows)):
             return now
     return due

@@ -19,6 +19,9 @@ runs, each with a lease.
 - `approvals`: what runs ask people, and the answers.
 - `early`: messages for runs that are still to be started, by run id.
 - `waiters`: runs, besides the parent, that started the same child.
+- `queues`: the limits that were declared last. What is taken of them stands in `runs`, whose columns `queue`,
+  `queue_key` and `priority` say where a run waits; indexes hold those few alone. `uses` are the moments at which
+  something begins under a rate (or is to, where it is not `taken`), as long as one counts.
 - `workers`: `taken_by` and `answer` are those of the verb that ended the worker. `serves` is a JSON array
   of the names that its runs may have.
 
@@ -266,7 +269,50 @@ CREATE TABLE published (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS)
+_QUEUES = f"""
+ALTER TABLE runs ADD COLUMN queue TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN queue_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN dedup TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN debounce TEXT NOT NULL DEFAULT '';
+
+DROP INDEX runs_due;
+CREATE INDEX runs_due ON runs (workflow, due) WHERE due IS NOT NULL AND queue = '';
+DROP INDEX runs_queued;
+CREATE INDEX runs_queued ON runs (workflow, due) WHERE {QUEUED} AND queue = '';
+CREATE INDEX runs_queued_in_line ON runs (workflow, due) WHERE {QUEUED} AND queue <> '';
+CREATE INDEX runs_in_line_new ON runs (queue, priority, queue_key, due) WHERE queue <> '' AND due IS NOT NULL
+    AND started IS NULL;
+CREATE INDEX runs_in_line_begun ON runs (queue, priority, queue_key, due) WHERE queue <> '' AND due IS NOT NULL
+    AND started IS NOT NULL;
+CREATE INDEX runs_in_line_due ON runs (queue, due) WHERE queue <> '' AND due IS NOT NULL;
+CREATE INDEX runs_in_place ON runs (queue, queue_key, owner) WHERE queue <> '' AND owner IS NOT NULL;
+CREATE INDEX runs_last_begun ON runs (queue, queue_key, started) WHERE queue <> '' AND started IS NOT NULL;
+CREATE UNIQUE INDEX runs_dedup ON runs (workflow, dedup) WHERE dedup <> '' AND ended IS NULL;
+CREATE UNIQUE INDEX runs_debounce ON runs (workflow, debounce) WHERE debounce <> '' AND started IS NULL
+    AND ended IS NULL;
+CREATE INDEX runs_debounced ON runs (debounce, incarnation) WHERE debounce <> '';
+
+CREATE TABLE queues (
+    name        TEXT NOT NULL PRIMARY KEY,
+    limits      TEXT NOT NULL,
+    paused      REAL,
+    paused_by   TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE uses (
+    id          INTEGER PRIMARY KEY,
+    rate        TEXT NOT NULL,
+    at          REAL NOT NULL,
+    amount      REAL NOT NULL,
+    key         TEXT NOT NULL,
+    taken       INTEGER NOT NULL
+) STRICT;
+CREATE INDEX uses_at ON uses (rate, at);
+CREATE INDEX uses_key ON uses (key) WHERE key <> '';
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES)
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 

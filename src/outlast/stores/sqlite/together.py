@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from outlast.stores.emits import emit
-from outlast.stores.rows import NEW_RUN_COLUMNS, RECORD_COLUMNS, Row, new_run, started_run
+from outlast.stores.rows import NEW_RUN_COLUMNS, RECORD_COLUMNS, TERMS_COLUMNS, Row, new_run, started_run, terms
 from outlast.stores.rules import Hold
 from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.client_verbs import start_run
@@ -101,10 +101,13 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
     """Create runs."""
     if not _all_new(b, verbs):
         return [start_run(b, verb) for verb in verbs]
-    rows = [new_run(verb, b.now) for verb in verbs]
+    rows, columns = [new_run(verb, b.now) for verb in verbs], NEW_RUN_COLUMNS
+    if any(any(terms(verb.run)) for verb in verbs):
+        rows = [row + terms(verb.run) for row, verb in zip(rows, verbs, strict=True)]
+        columns = f"{NEW_RUN_COLUMNS}, {TERMS_COLUMNS}"
     keys: dict[str, int] = {}
     for chunk in _chunks(rows):
-        sql = f"INSERT OR ROLLBACK INTO runs ({NEW_RUN_COLUMNS}) {_values(18, len(chunk))} RETURNING id, pk"
+        sql = f"INSERT OR ROLLBACK INTO runs ({columns}) {_values(len(rows[0]), len(chunk))} RETURNING id, pk"
         keys.update(b.rows(sql, *(value for row in chunk for value in row)))
     inputs = [(keys[verb.run.id], verb.run.input) for verb in verbs if verb.run.input]
     _insert(b, "INSERT OR ROLLBACK INTO inputs (run, input)", inputs)
@@ -119,6 +122,8 @@ def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
         return False
     for verb in verbs:
         parent, claim = verb.run.parent, verb.parent_claim
+        if verb.run.dedup or verb.run.debounce:
+            return False
         if verb.claim_by is not None and b.lease_lost(verb.claim_by):
             return False
         if parent is not None and claim is not None and b.hold(parent, verb.parent_worker or "", claim) != Hold.OWNED:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from outlast.stores.batches import apply_in_order
-from outlast.stores.sqlite import approvals, client_verbs, leases, owned_runs
+from outlast.stores.sqlite import approvals, client_verbs, leases, owned_runs, queues, rates
 from outlast.stores.sqlite.batch import Batch, Surprise
 from outlast.stores.sqlite.journal import write
 from outlast.stores.sqlite.opening import REFUSALS
@@ -24,12 +24,15 @@ from outlast.stores.verbs import (
     Beat,
     Cancel,
     Claim,
+    DeclareQueue,
+    DrawRate,
     Failed,
     Finish,
     ForkRun,
     Leave,
     OpenApproval,
     Park,
+    PauseQueue,
     Prune,
     Register,
     Release,
@@ -65,6 +68,9 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     OpenApproval: approvals.open_approval,
     AnswerApproval: approvals.answer_approval,
     ReopenApproval: approvals.reopen_approval,
+    DeclareQueue: queues.declare_queue,
+    PauseQueue: queues.pause_queue,
+    DrawRate: rates.draw_rate,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {

@@ -1,0 +1,102 @@
+"""The terms on which one run is started: its queue, its turn there, when at the earliest, and beside which others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+from typing import Any, TypedDict
+
+from outlast.core.amounts import is_number, is_whole
+from outlast.core.errors import WrongUse
+from outlast.core.queues import PRIORITIES, Queue, check_key, check_seconds
+from outlast.core.records import RunRow
+
+SHARED_ID = "id= names one run for good, dedup= and debounce= find one that has not ended: choose one"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """See the top of this file. `delay` is in seconds, or the time itself."""
+
+    queue: Queue | None = None
+    queue_key: str | None = None
+    priority: int = 0
+    delay: float | datetime | None = None
+    dedup: str | None = None
+    debounce: str | None = None
+    max_wait: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.queue is not None and not isinstance(self.queue, Queue):
+            raise WrongUse(f"queue={self.queue!r}: must be what outlast.queue(...) made, not its name")
+        if self.queue is None and (self.queue_key is not None or self.priority):
+            raise WrongUse("queue_key= and priority= are for a run on a queue; give it one: queue=outlast.queue(...)")
+        for name in ("queue_key", "dedup", "debounce"):
+            if getattr(self, name) is not None:
+                key = check_key(getattr(self, name), f"{name}=")
+                if not key and name != "queue_key":
+                    raise WrongUse(f"{name}='': the key must not be empty")
+        if not (is_whole(self.priority) and -PRIORITIES <= self.priority <= PRIORITIES):
+            raise WrongUse(f"priority={self.priority!r}: must be a whole number; higher goes first, the usual is 0")
+        self._check_delay()
+        if self.dedup is not None and self.debounce is not None:
+            raise WrongUse("dedup= and debounce= are two answers to one question; choose one")
+        if self.debounce is not None and (self.delay is None or isinstance(self.delay, datetime)):
+            raise WrongUse("debounce= needs delay=, the seconds of quiet after which the run begins")
+        if self.max_wait is not None:
+            if self.debounce is None:
+                raise WrongUse("max_wait= belongs to debounce=: how long later starts may put the run off")
+            check_seconds(self.max_wait, f"max_wait={self.max_wait!r}")
+
+    def _check_delay(self) -> None:
+        delay: Any = self.delay
+        if isinstance(delay, datetime):
+            if delay.tzinfo is None:
+                raise WrongUse(f"delay={delay!r}: a time needs its time zone, such as datetime(..., tzinfo=UTC)")
+        elif delay is not None and not (is_number(delay) and delay >= 0 and isfinite(delay)):
+            raise WrongUse(f"delay={delay!r}: must be seconds, not negative, or a datetime with a time zone")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a start on these terms may give a run that an earlier one has made."""
+        return self.dedup is not None or self.debounce is not None
+
+    def put_in(self, row: RunRow, args: tuple[Any, ...], kwargs: dict[str, Any], now: float) -> None:
+        """Write the terms into the row of a run that is to be started `now` with these arguments. Raises WrongUse."""
+        if self.queue is not None:
+            row.queue, row.priority = self.queue.name, int(self.priority)
+            row.queue_key = self.queue_key if self.queue_key is not None else self.queue.key_of(args, kwargs)
+        if isinstance(self.delay, datetime):
+            row.due = self.delay.timestamp()
+        elif self.delay is not None:
+            row.due = now + float(self.delay)
+        row.dedup, row.debounce = self.dedup or "", self.debounce or ""
+
+
+class TermsOfCall(TypedDict, total=False):
+    """What `workflow.options(...)` takes beside `id`."""
+
+    queue: Queue | None
+    queue_key: str | None
+    priority: int
+    delay: float | datetime | None
+    dedup: str | None
+    debounce: str | None
+    max_wait: float | None
+
+
+def terms_of(usual: Terms | None, options: TermsOfCall) -> Terms:
+    """Return the terms of a call with these options; the queue is the usual one unless they say another.
+
+    Raises WrongUse.
+    """
+    unknown = options.keys() - TermsOfCall.__annotations__.keys()
+    if unknown:
+        known = ", ".join(["id", *TermsOfCall.__annotations__])
+        raise WrongUse(f"no such option: {', '.join(sorted(unknown))}; there are {known}")
+    queue = options.get("queue")
+    if queue is None and usual is not None:
+        queue = usual.queue
+    chosen: dict[str, Any] = {**options, "queue": queue}
+    return Terms(**chosen)
