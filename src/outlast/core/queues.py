@@ -18,7 +18,7 @@ from outlast.core.errors import WrongUse
 KEY_MAX_BYTES = 500
 """Of a queue's name, a key in a queue, `dedup` and `debounce`: several stand together in one entry of an index."""
 PRIORITIES = 10**9
-SLACK_MOST_S = 1.0
+SLACK_LEAST_S, SLACK_MOST_S = 0.05, 1.0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,7 +123,7 @@ class Rate:
     @property
     def slack(self) -> float:
         """Seconds within which a step begins after it was let in; the window is longer by so much."""
-        return min(self.per / 10, SLACK_MOST_S)
+        return max(SLACK_LEAST_S, min(self.per / 10, SLACK_MOST_S))
 
     def draw(self, args: tuple[Any, ...], kwargs: dict[str, Any], step: str) -> Draw:
         """Return what a call with these arguments takes. Raises WrongUse where the weight is none."""

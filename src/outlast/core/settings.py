@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 
 from outlast.core.amounts import is_number
 from outlast.core.errors import StepTimeout, WrongUse
+from outlast.core.queues import Rate
 from outlast.core.records import Effect
 from outlast.core.retry import NO_RETRY, Retry
 
@@ -50,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True):
     settle: float = SETTLE_S
     key: str | None = None
     check_args: bool = True
+    rate: tuple[Rate, ...] = ()
 
     def __post_init__(self) -> None:
         if self.effect is not Effect.ONCE and (self.confirm is not None or self.definite):
@@ -64,6 +66,10 @@ class Settings(msgspec.Struct, frozen=True):
             raise WrongUse(f"check_args={self.check_args!r}: must be True or False")
         if self.key is not None and not isinstance(self.key, str):
             raise WrongUse(f"key={self.key!r}: a key is a str; convert it in one place, so it is spelled one way")
+        if not all(isinstance(rate, Rate) for rate in self.rate):
+            raise WrongUse(f"rate={self.rate!r}: must be what outlast.rate(...) made, or a tuple of such")
+        if len({rate.name for rate in self.rate}) < len(self.rate):
+            raise WrongUse(f"rate={self.rate!r}: no rate can be there twice; give it the whole weight")
         if not isinstance(self.retry, Retry):
             raise WrongUse(f"retry={self.retry!r}: must be a Retry, such as Retry(attempts=3)")
         definite: tuple[Any, ...] = self.definite
@@ -87,6 +93,8 @@ class Settings(msgspec.Struct, frozen=True):
         values["effect"] = _effect(values["effect"])
         definite = values["definite"]
         values["definite"] = tuple(definite) if isinstance(definite, (list, tuple, set, frozenset)) else (definite,)
+        rate = values["rate"]
+        values["rate"] = () if rate is None else tuple(rate) if isinstance(rate, (list, tuple)) else (rate,)
         if values["retry"] is None:
             values["retry"] = NO_RETRY
         if "effect" in changes and "timeout" not in changes and self.effect is Effect.ONCE:
@@ -107,6 +115,7 @@ class Changes(TypedDict, total=False):
     settle: float
     key: str | None
     check_args: bool
+    rate: Rate | tuple[Rate, ...] | None
 
 
 _SETTING_NAMES = frozenset(Settings.__struct_fields__)

@@ -8,7 +8,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow
 from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
-from outlast.core.queues import Queue
+from outlast.core.queues import Queue, Rate
 from outlast.core.retry import Retry
 from outlast.core.settings import SETTLE_S, Settings
 from outlast.core.terms import Terms
@@ -55,6 +55,7 @@ def step(
     definite: tuple[type[BaseException], ...] | type[BaseException] = (),
     settle: float = SETTLE_S,
     check_args: bool = True,
+    rate: Rate | tuple[Rate, ...] | None = None,
 ) -> _StepDecorator: ...
 
 
@@ -67,6 +68,7 @@ def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
     - `timeout`: seconds an attempt may take; by default there is no limit, and 60 for a `once` step.
     - `name`: its name in journals; by default the function's.
     - `check_args=False`: its arguments may differ on replay.
+    - `rate`: how often attempts may begin in the whole fleet, made by `outlast.rate`; one or several.
 
     For `once` steps only:
 

@@ -25,6 +25,7 @@ from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
 from outlast.runtime.notices import of_error
 from outlast.runtime.results import returned
+from outlast.runtime.step_turns import StepTurns
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -41,12 +42,13 @@ class Steps:
     """See the top of this file."""
 
     def __init__(self, execution: Execution) -> None:
-        self._run = execution
+        self.run = self._run = execution
         self._worker = execution.worker
         self.attempts: dict[str, Attempt] = {}
         self.doubts: dict[str, Doubt] = {}
         self.retries: dict[str, float] = {}  # identity -> when its next attempt is due
         self.children = 0  # starts of child runs, and questions to people, that are on their way to the store
+        self.turns = StepTurns(self)
         self._backlog: deque[Pending] = deque()  # `pure` calls that wait for commits to catch up
 
     # -- what the execution asks -----------------------------------------------------
@@ -54,7 +56,7 @@ class Steps:
     @property
     def busy(self) -> bool:
         """Whether anything is under way that an event will follow."""
-        under_way = self.attempts or self._backlog or self.children
+        under_way = self.attempts or self._backlog or self.children or self.turns.asking
         return bool(under_way) or any(doubt.asking for doubt in self.doubts.values())
 
     def hold_up_the_end(self) -> bool:
@@ -73,7 +75,7 @@ class Steps:
         """Commits have caught up a little."""
         backlog, run = self._backlog, self._run
         while backlog and run.engine.last_seq - run.committed < BACKLOG_RECORDS and not run.closed:
-            self._prepare(backlog.popleft())
+            self.prepare(backlog.popleft())
 
     def stop(self) -> None:
         """Stop everything, recording nothing."""
@@ -99,37 +101,43 @@ class Steps:
         elif pending.is_child:
             run.after_commit(run.calmly, start_child, run, pending)
         elif pending.effect is not Effect.PURE:
-            run.after_commit(self._prepare, pending)
+            run.after_commit(self.prepare, pending)
         elif run.engine.last_seq - run.committed >= BACKLOG_RECORDS:
             self._backlog.append(pending)
         else:
-            self._prepare(pending)
+            self.prepare(pending)
 
-    def _not_now(self, pending: Pending) -> bool:
+    def not_now(self, pending: Pending) -> bool:
+        """Tell whether nothing more is to be begun for a call."""
         run = self._run
         return run.closed or run.releasing or run.stuck is not None or pending.withdrawn or pending.future.done()
 
-    def _prepare(self, pending: Pending) -> None:
+    def prepare(self, pending: Pending) -> None:
         """Wait for the due time of the next attempt, and for a place among the steps in flight."""
-        if self._not_now(pending):
+        if self.not_now(pending):
             return
         if pending.attempts:
             due = pending.attempts[-1].due or 0.0
             if due > self._worker.now():
                 self.retries[pending.key] = due
-                self._worker.at(due, self._retry, pending)
+                self._worker.at(due, self.retry, pending)
                 self._run.settle_down()
                 return
-        self._worker.places.take(self._run, self._attempt, pending)
+        number = _number(pending)
+        if self.turns.is_on(pending, number):
+            self._worker.places.take(self._run, self._attempt, pending)
+        else:
+            self.turns.ask(pending, number)
 
-    def _retry(self, pending: Pending) -> None:
+    def retry(self, pending: Pending) -> None:
+        """The time of a call's next attempt has come."""
         if not self._run.parking and self.retries.pop(pending.key, None) is not None:
-            self._run.calmly(self._prepare, pending)
+            self._run.calmly(self.prepare, pending)
 
     def retry_held_back(self) -> None:
         """The run stays after all: see to the attempts that came due meanwhile."""
         for key in list(self.retries):
-            self._retry(self._run.engine.calls[key])
+            self.retry(self._run.engine.calls[key])
 
     def _attempt(self, pending: Pending) -> None:
         """Begin the next attempt, a place being taken; for a `once` step its intent comes first."""
@@ -137,13 +145,17 @@ class Steps:
         if run.engine.busy:
             run.calmly(self._attempt, pending)
             return
-        if self._not_now(pending):
+        if self.not_now(pending):
             self._worker.places.give_back(run)
             run.settle_down()  # it may have been held here only by this wait for a place
             return
         if self._is_too_late(pending):
             return
-        number = pending.attempts[-1].attempt + 1 if pending.attempts else 1
+        number = _number(pending)
+        if not self.turns.is_on(pending, number):  # it waited too long for the place
+            self._worker.places.give_back(run)
+            self.turns.ask(pending, number)
+            return
         if pending.effect is not Effect.ONCE:
             self._begin(pending, number)
             return
@@ -265,7 +277,7 @@ class Steps:
         pending = attempt.pending
         tries = _not_started(pending) + 1
         if pending.intent is None:
-            self._prepare(pending)
+            self.prepare(pending)
             self._run.after_turn()
         elif tries < NOT_STARTED_TRIES:
             self.failed(pending, attempt.number, attempt.started, None, 0.001 * 2**tries, NOT_STARTED)
@@ -372,6 +384,11 @@ class Steps:
         else:
             engine.deliver(record, live, error)
         run.after_turn()
+
+
+def _number(pending: Pending) -> int:
+    """Return the number of the attempt that is next."""
+    return pending.attempts[-1].attempt + 1 if pending.attempts else 1
 
 
 def _not_started(pending: Pending) -> int:

@@ -23,7 +23,7 @@ from outlast.stores.postgres.inboxes import Inboxes
 from outlast.stores.postgres.schema import WORKER_COLUMNS
 from outlast.stores.postgres.times import Times
 from outlast.stores.postgres.wants import Wants
-from outlast.stores.rows import RUN_COLUMNS, Row, encode_forks, run_row, worker_row
+from outlast.stores.rows import RUN_COLUMNS, TERMS_COLUMNS, Row, encode_forks, run_row, terms, worker_row
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
 from outlast.stores.verbs import Fenced, Verb
 
@@ -271,9 +271,9 @@ class Batch(Inboxes):
         """Add a new run, pending and due, and return its key."""
         added = self.row(
             "INSERT INTO runs (id, incarnation, workflow, definition, is_step, options, status, due, parent, "
-            "parent_key, forks, created, python, version, input) "
-            "VALUES (%s, %s, %s, %s, %s, %s, 'pending', %s, %s, %s, %s, %s, %s, %s, %s) "
-            "ON CONFLICT (id) DO NOTHING RETURNING pk",
+            f"parent_key, forks, created, python, version, input, {TERMS_COLUMNS}) "
+            "VALUES (%s, %s, %s, %s, %s, %s, 'pending', %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
+            "ON CONFLICT DO NOTHING RETURNING pk",
             run.id,
             run.incarnation,
             run.workflow,
@@ -288,6 +288,7 @@ class Batch(Inboxes):
             run.python,
             run.version,
             run.input,
+            *terms(run),
         )
         if added is None:
             raise Again

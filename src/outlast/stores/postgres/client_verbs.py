@@ -18,6 +18,7 @@ from outlast.stores.postgres.early import ask_for_early, keep_early
 from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.postgres.journal import insert
 from outlast.stores.postgres.owned_runs import take
+from outlast.stores.postgres.shared_starts import give_up_keys, same_terms
 from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import RECORD_COLUMNS, RUN_COLUMNS, run_row
 from outlast.stores.rules import CANCEL_ID, Hold
@@ -52,6 +53,8 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
             return held
     if known:
         return _start_again(b, verb.run, known, told=held is Hold.PAST)
+    if (same := same_terms(b, verb)) is not None:
+        return same
     if held is Hold.PAST:
         return b.fenced(verb.run.parent or 0, verb.parent_worker or "", verb.parent_claim or 0)
     if verb.claim_by is not None and (why := b.lease_lost(verb.claim_by)):
@@ -253,6 +256,7 @@ def resume(b: Batch, verb: Resume) -> Answer:
     b.run_sql("DELETE FROM records WHERE run = %s AND seq = ANY (%s)", run.pk, Ints(verb.drop))
     if verb.again is not None:
         insert(b, [(run.pk, verb.again)])
+    give_up_keys(b, run)
     _pending(b, run, Event.RESUME)
     b.run_sql("UPDATE runs SET resumed = %s WHERE pk = %s", this, run.pk)
     return Done((run.pk,))

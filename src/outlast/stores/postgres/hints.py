@@ -34,6 +34,8 @@ from outlast.stores.verbs import (
     Finish,
     ForkRun,
     Leave,
+    Park,
+    PauseQueue,
     Release,
     Resolve,
     Resume,
@@ -65,13 +67,17 @@ NEWS = (
 )
 
 # What gives others something to do, or ends what they wait for.
-TELLING = frozenset({AnswerApproval, Cancel, Finish, ForkRun, Leave, Release, Resolve, Resume, Send, Stick, TakeOver})
+TELLING = frozenset(
+    {AnswerApproval, Cancel, Finish, ForkRun, Leave, PauseQueue, Release, Resolve, Resume, Send, Stick, TakeOver}
+)
 
 
 def worth_telling(verb: Verb, answer: Answer) -> bool:
     """Tell whether other processes may want to know of a verb."""
     if type(verb) is StartRun:
         return isinstance(answer, Started) and answer.run.owner is None
+    if type(verb) is Park:
+        return verb.frees
     return type(verb) in TELLING
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from outlast.core.transitions import CLAIMABLE, Event, Status, after
-from outlast.stores.postgres.arrays import Texts
+from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.batch import Batch
+from outlast.stores.postgres.queues import note_starts, turns_of
 from outlast.stores.postgres.schema import QUEUED
 from outlast.stores.rows import RUN_COLUMNS, Row, run_row
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
+from outlast.stores.turns import shared
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Failed, Fenced, Finish, Kept, Park, Release, Stick
 
 assert {Status.PENDING, Status.WAITING} == CLAIMABLE  # `due` is set under these two only
@@ -29,8 +31,13 @@ CLAIM = (
     "ORDER BY runs.due, runs.pk LIMIT %s FOR NO KEY UPDATE SKIP LOCKED) AS due "
     f"ORDER BY due.due, due.pk LIMIT %s)) RETURNING {RUN_COLUMNS}"
 )
-CLAIM_DUE = CLAIM.format("due IS NOT NULL AND due <= %s")
-CLAIM_AHEAD = CLAIM.format(f"due > %s AND {QUEUED}")
+CLAIM_DUE = CLAIM.format("due IS NOT NULL AND due <= %s AND queue = ''")
+CLAIM_AHEAD = CLAIM.format(f"due > %s AND {QUEUED} AND queue = ''")
+# What another has locked is let go of, and so is what it has changed meanwhile.
+CLAIM_CHOSEN = (
+    f"{TAKE} WHERE pk = ANY (ARRAY (SELECT pk FROM runs WHERE pk = ANY (%s) AND due IS NOT NULL "
+    f"FOR NO KEY UPDATE SKIP LOCKED)) RETURNING {RUN_COLUMNS}"
+)
 
 
 def claim(b: Batch, verb: Claim) -> Answer:
@@ -42,6 +49,9 @@ def claim(b: Batch, verb: Claim) -> Answer:
         if again:
             return _claimed(b, again)
     limit = max(verb.limit, 0)
+    on_queues = turns_of(b, verb) if verb.queues else []
+    if any(on_queues):
+        return _claimed(b, _take_with_chosen(b, verb, limit, on_queues))
     taken = _take_due(b, verb, CLAIM_DUE, limit)
     if len(taken) < limit:  # queued runs whose time seems to come, since the clock was set back
         taken += _take_due(b, verb, CLAIM_AHEAD, limit - len(taken))
@@ -51,6 +61,16 @@ def claim(b: Batch, verb: Claim) -> Answer:
 def _take_due(b: Batch, verb: Claim, statement: str, limit: int) -> list[Row]:
     said = (verb.worker, verb.worker, b.now, verb.key, verb.version, verb.python)
     return b.rows(statement, *said, Texts(set(verb.workflows)), b.now, limit, limit)
+
+
+def _take_with_chosen(b: Batch, verb: Claim, limit: int, on_queues: list[list[int]]) -> list[Row]:
+    """Take runs that are on no queue, and those whose turn it is, each their share."""
+    most = limit - len(shared([], on_queues, limit))
+    taken = _take_due(b, verb, CLAIM_DUE, max(most, limit // 2))
+    chosen = shared([], on_queues, limit - len(taken))
+    note_starts(b, chosen)
+    said = (verb.worker, verb.worker, b.now, verb.key, verb.version, verb.python)
+    return taken + b.rows(CLAIM_CHOSEN, *said, Ints(chosen))
 
 
 def _claimed(b: Batch, rows: list[Row]) -> Claimed:

@@ -146,16 +146,18 @@ def inbox(db: Db, worker: str) -> list[InboxRow]:
 
 NEXT_DUE = (
     "SELECT min(first.due) FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
-    "SELECT due FROM runs WHERE runs.workflow = wanted.workflow AND due IS NOT NULL ORDER BY due LIMIT 1) AS first"
+    "SELECT due FROM runs WHERE runs.workflow = wanted.workflow AND due IS NOT NULL AND queue = '' "
+    "ORDER BY due LIMIT 1) AS first"
 )
 AHEAD = (
     "SELECT EXISTS (SELECT 1 FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
-    f"SELECT 1 FROM runs WHERE runs.workflow = wanted.workflow AND due > %s AND {QUEUED} LIMIT 1) AS first)"
+    f"SELECT 1 FROM runs WHERE runs.workflow = wanted.workflow AND due > %s AND {QUEUED} "
+    "AND queue = '' LIMIT 1) AS first)"
 )
 
 
 def next_due(db: Db, workflows: Sequence[str], now: float) -> float | None:
-    """Return when the next run of these workflows may be claimed."""
+    """Return when the next run of these workflows that is on no queue may be claimed."""
     names = Texts(name for name in workflows if not bad_text(name))
     ((due,),) = _rows(db, NEXT_DUE, names)
     if due is not None and due > now and _rows(db, AHEAD, names, now) == [(True,)]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from outlast.core.errors import StoreUnavailable
-from outlast.core.records import ApprovalRow, InboxRow, Record, RunRow, WorkerRow
+from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow
 from outlast.stores.batches import answer
+from outlast.stores.postgres import queues as queue_reads
 from outlast.stores.postgres import reads, streams
 from outlast.stores.postgres.address import parse
 from outlast.stores.postgres.appending import append
@@ -158,9 +159,20 @@ class PostgresStore:
         """Return the inbox rows of all runs that the worker owns, in order."""
         return self._read(lambda db: reads.inbox(db, worker))
 
-    def next_due(self, workflows: Sequence[str]) -> float | None:
+    def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
         """Return when the next run of these workflows may be claimed."""
-        return self._read(lambda db: reads.next_due(db, workflows, self.now()))
+        now = self.now()
+
+        def look(db: Db) -> float | None:
+            first = reads.next_due(db, workflows, now)
+            on_queues = queue_reads.next_due(db, workflows, queues, worker, now) if queues else None
+            return min((due for due in (first, on_queues) if due is not None), default=None)
+
+        return self._read(look)
+
+    def queues(self, keys: int = 20) -> list[QueueState]:
+        """Return what is on each queue, by name."""
+        return self._read(lambda db: queue_reads.queue_states(db, self.now(), keys), long=True)
 
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
         """Return approvals, oldest first, above the pk `after`."""

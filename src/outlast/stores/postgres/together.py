@@ -17,7 +17,7 @@ from outlast.stores.postgres.early import ask_for_early
 from outlast.stores.postgres.journal import deliver, fence_of, insert, write
 from outlast.stores.postgres.owned_runs import finish
 from outlast.stores.postgres.streams import RunOutput
-from outlast.stores.rows import NEW_RUN_COLUMNS, new_run, started_run
+from outlast.stores.rows import NEW_RUN_COLUMNS, TERMS_COLUMNS, new_run, started_run, terms
 from outlast.stores.rules import Hold
 from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
 
@@ -28,10 +28,18 @@ START = (
     "%s::bigint[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::text[], %s::bytea[]) "
     "ON CONFLICT (id) DO NOTHING RETURNING id, pk"
 )
+START_ON_TERMS = (
+    f"INSERT INTO runs ({NEW_RUN_COLUMNS}, input, {TERMS_COLUMNS}) SELECT * FROM unnest(%s::text[], %s::text[], "
+    "%s::text[], %s::text[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], "
+    "%s::float8[], %s::bigint[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::text[], "
+    "%s::bytea[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT (id) DO NOTHING "
+    "RETURNING id, pk"
+)
 START_TYPES: tuple[type[Column], ...] = (
     Texts, Texts, Texts, Texts, Bools, Texts, Texts, Texts, Texts, Ints, Floats, Ints, Texts, Texts, Floats, Floats,
     Texts, Texts, Blobs,
 )  # fmt: skip
+TERMS_TYPES: tuple[type[Column], ...] = (Texts, Texts, Ints, Texts, Texts)
 END = (
     "UPDATE runs SET status = v.status, result = v.result, error = v.error, culprit = v.culprit, detail = v.detail, "
     "ended = %s, owner = NULL, due = NULL, reason = NULL FROM unnest(%s::bigint[], %s::text[], %s::bytea[], "
@@ -101,9 +109,12 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
     """Create runs."""
     if not _all_new(b, verbs):
         return [start_run(b, verb) for verb in verbs]
-    rows = [(*new_run(verb, b.now), verb.run.input) for verb in verbs]
-    columns = zip(START_TYPES, zip(*rows, strict=True), strict=True)
-    started = b.db.execute(START, tuple(kind(values) for kind, values in columns), binary=True)
+    rows, types, statement = [(*new_run(verb, b.now), verb.run.input) for verb in verbs], START_TYPES, START
+    if any(any(terms(verb.run)) for verb in verbs):
+        rows = [row + terms(verb.run) for row, verb in zip(rows, verbs, strict=True)]
+        types, statement = START_TYPES + TERMS_TYPES, START_ON_TERMS
+    columns = zip(types, zip(*rows, strict=True), strict=True)
+    started = b.db.execute(statement, tuple(kind(values) for kind, values in columns), binary=True)
     early = ask_for_early(b, [verb.run.id for verb in verbs])  # one trip for both
     keys = {row[0]: row[1] for row in started.fetchall()}
     if len(keys) < len(verbs):
@@ -120,6 +131,8 @@ def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
         return False
     for verb in verbs:
         parent, claim = verb.run.parent, verb.parent_claim
+        if verb.run.dedup or verb.run.debounce:
+            return False
         if verb.claim_by is not None and b.lease_lost(verb.claim_by):
             return False
         if parent is not None and claim is not None and b.hold(parent, verb.parent_worker or "", claim) != Hold.OWNED:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from outlast.stores.batches import apply_in_order
-from outlast.stores.postgres import approvals, client_verbs, leases, owned_runs
+from outlast.stores.postgres import approvals, client_verbs, leases, owned_runs, queues, rates
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.faults import REFUSALS
 from outlast.stores.postgres.journal import write
@@ -23,12 +23,15 @@ from outlast.stores.verbs import (
     Beat,
     Cancel,
     Claim,
+    DeclareQueue,
+    DrawRate,
     Failed,
     Finish,
     ForkRun,
     Leave,
     OpenApproval,
     Park,
+    PauseQueue,
     Prune,
     Register,
     Release,
@@ -64,6 +67,9 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     OpenApproval: approvals.open_approval,
     AnswerApproval: approvals.answer_approval,
     ReopenApproval: approvals.reopen_approval,
+    DeclareQueue: queues.declare_queue,
+    PauseQueue: queues.pause_queue,
+    DrawRate: rates.draw_rate,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {

@@ -8,6 +8,7 @@ from outlast.stores.verbs import (
     Beat,
     Cancel,
     Claim,
+    DrawRate,
     Finish,
     Leave,
     OpenApproval,
@@ -44,6 +45,9 @@ class Wants:
             case Write(run=run) | OpenApproval(approval=ApprovalRow(run=run)):
                 self.workers.add(verb.worker)
                 self.fences.add(run)
+            case DrawRate():
+                self.workers.add(verb.worker)
+                self.fences.add(verb.run)
             case Park() | Release() | Stick() | Finish() | ReopenApproval():
                 self.workers.add(verb.worker)
                 self.fences.add(verb.run)

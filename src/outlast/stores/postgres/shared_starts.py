@@ -1,0 +1,64 @@
+"""Starts that may be another run's: `dedup` and `debounce`."""
+
+from __future__ import annotations
+
+from outlast.core.records import RunRow
+from outlast.stores.postgres.batch import Batch
+from outlast.stores.rows import RUN_COLUMNS, TERMS_COLUMNS, run_row, terms
+from outlast.stores.rules import debounced
+from outlast.stores.verbs import Answer, Conflict, Started, StartRun
+
+DEDUP = f"SELECT {RUN_COLUMNS} FROM runs WHERE workflow = %s AND dedup = %s AND dedup <> '' AND ended IS NULL"
+DEBOUNCE = (
+    f"SELECT {RUN_COLUMNS} FROM runs WHERE workflow = %s AND debounce = %s AND debounce <> '' AND started IS NULL "
+    "AND ended IS NULL"
+)
+DEBOUNCED = (
+    f"SELECT {RUN_COLUMNS} FROM runs WHERE debounce = %s AND incarnation = %s AND debounce <> '' AND workflow = %s"
+)
+
+
+def same_terms(b: Batch, verb: StartRun) -> Answer | None:
+    """Answer a start that is another run's by its `dedup` or `debounce`; None where it is a run of its own.
+
+    Two that come at the same moment meet at the unique index, and the later one looks again.
+    """
+    run = verb.run
+    if run.dedup and (row := b.row(DEDUP, run.workflow, run.dedup)):
+        known = run_row(row)
+        same = (known.is_step, known.input) == (run.is_step, run.input)
+        return Started(known, created=False) if same else Conflict(known)
+    if run.debounce:
+        row = b.row(DEBOUNCED, run.debounce, run.incarnation, run.workflow)
+        row = row or b.row(f"{DEBOUNCE} FOR NO KEY UPDATE", run.workflow, run.debounce)
+        again = debounced(run_row(row), verb) if row else None
+        if again is not None:
+            _replace(b, again)
+            return Started(again, created=False)
+    return None
+
+
+def _replace(b: Batch, run: RunRow) -> None:
+    sets = ", ".join(f"{name} = %s" for name in TERMS_COLUMNS.split(", "))
+    b.run_sql(
+        "UPDATE runs SET incarnation = %s, definition = %s, is_step = %s, options = %s, due = %s, python = %s, "
+        f"version = %s, input = %s, {sets} WHERE pk = %s AND started IS NULL AND ended IS NULL",
+        run.incarnation,
+        run.definition,
+        run.is_step,
+        run.options,
+        None if run.due is None else float(run.due),
+        run.python,
+        run.version,
+        run.input,
+        *terms(run),
+        run.pk,
+    )
+
+
+def give_up_keys(b: Batch, run: RunRow) -> None:
+    """Take `dedup` and `debounce` from a run that is resumed, where another run holds them by now."""
+    for column, holder in (("dedup", DEDUP), ("debounce", DEBOUNCE)):
+        key = getattr(run, column)
+        if key and (row := b.row(holder, run.workflow, key)) and row[0] != run.pk:
+            b.run_sql(f"UPDATE runs SET {column} = '' WHERE pk = %s", run.pk)
