@@ -132,9 +132,7 @@ def test_a_weight_beyond_the_limit_is_an_error_of_the_step(url: str) -> None:
     async def main() -> None:
         async with App(url) as app:
             run = await app.start(prompts(["x" * 11]))
-            with pytest.raises(
-                WrongUse, match=r"main/prompt#1 of run .* weighs 11 in rate 'tokens'"
-            ):
+            with pytest.raises(WrongUse, match=r"main/prompt#1 of run .* weighs 11 in rate 'tokens'"):
                 await run.result()
 
     asyncio.run(main())

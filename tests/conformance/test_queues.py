@@ -7,7 +7,8 @@ import pytest
 from outlast.core.queues import Limits
 from outlast.core.records import RunRow
 from outlast.core.transitions import Status
-from outlast.stores.verbs import Claim, Claimed, DeclareQueue, Done, PauseQueue, Prune, Refused, StartRun, TakeOver
+from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
+from outlast.stores.verbs import Claim, Claimed, Done, Prune, Refused, StartRun, TakeOver
 from tests.conformance.world import World, finish, park, release, run_row
 
 

@@ -6,7 +6,8 @@ import random
 
 from outlast.core.queues import Draw
 from outlast.core.records import RunRow
-from outlast.stores.verbs import Drawn, DrawRate, Fenced, Refused
+from outlast.stores.queue_verbs import Drawn, DrawRate
+from outlast.stores.verbs import Fenced, Refused
 from tests.conformance.world import World, release
 
 WINDOW = 10.0

@@ -29,7 +29,8 @@ from outlast.runtime.starting import row_of, start_run
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
 from outlast.stores.protocol import RunFilter, Store
-from outlast.stores.verbs import Answer, Cancel, DeclareQueue, Done, Failed, Refused
+from outlast.stores.queue_verbs import DeclareQueue
+from outlast.stores.verbs import Answer, Cancel, Done, Failed, Refused
 
 R = TypeVar("R")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from outlast.core.queues import Queue, Rate, queue_of
 from outlast.runtime.writer import Writer
-from outlast.stores.verbs import DeclareQueue
+from outlast.stores.queue_verbs import DeclareQueue
 
 _queues: dict[str, Queue] = {}
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from outlast.core.errors import WrongUse
 from outlast.core.queues import Limits
 from outlast.core.records import QueueState
-from outlast.stores.verbs import Done, PauseQueue, Refused
+from outlast.stores.queue_verbs import PauseQueue
+from outlast.stores.verbs import Done, Refused
 
 if TYPE_CHECKING:
     from outlast.runtime.client import Client

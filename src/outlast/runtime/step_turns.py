@@ -13,7 +13,8 @@ from outlast.core.certainty import DID_NOT_HAPPEN
 from outlast.core.errors import StoreError, WrongUse
 from outlast.core.pending import Pending
 from outlast.core.records import Effect
-from outlast.stores.verbs import Answer, Drawn, DrawRate, Refused
+from outlast.stores.queue_verbs import Drawn, DrawRate
+from outlast.stores.verbs import Answer, Refused
 
 if TYPE_CHECKING:
     from outlast.runtime.steps import Steps
@@ -22,6 +23,11 @@ WAKE_S = 0.5
 """So long before its turn a run that rests is woken: a worker has to claim and to replay it."""
 AGAIN_S = 0.02
 """Within so long it asks again where another worker was just being given a turn."""
+
+
+def next_number(pending: Pending) -> int:
+    """Return the number of a step's next attempt."""
+    return pending.attempts[-1].attempt + 1 if pending.attempts else 1
 
 
 class StepTurns:
@@ -34,17 +40,17 @@ class StepTurns:
         self._has: dict[str, tuple[int, float]] = {}  # by step: which attempt, and until when it may begin
         self.asking = 0
 
-    def is_on(self, pending: Pending, number: int) -> bool:
-        """Tell whether an attempt may begin now: its step has no rate, or it has its turn."""
+    def is_on(self, pending: Pending) -> bool:
+        """Tell whether the next attempt may begin now: its step has no rate, or it has its turn."""
         if not pending.call.settings.rate:
             return True
         attempt, until = self._has.get(pending.key, (0, 0.0))
-        return attempt == number and self._worker.now() <= until
+        return attempt == next_number(pending) and self._worker.now() <= until
 
-    def ask(self, pending: Pending, number: int) -> None:
-        """Ask for the turn of an attempt; it begins when it has it."""
+    def ask(self, pending: Pending) -> None:
+        """Ask for the turn of the next attempt; it begins when it has it."""
         rates, arguments = pending.call.settings.rate, (pending.call.args, pending.call.kwargs)
-        run, key = self._run, pending.key
+        run, key, number = self._run, pending.key, next_number(pending)
         try:
             draws = tuple(rate.draw(*arguments, f"step {key} of run {run.row.id}") for rate in rates)
         except Exception as error:  # noqa: BLE001 - a weight is the user's function

@@ -25,7 +25,7 @@ from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
 from outlast.runtime.notices import of_error
 from outlast.runtime.results import returned
-from outlast.runtime.step_turns import StepTurns
+from outlast.runtime.step_turns import StepTurns, next_number
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -123,11 +123,10 @@ class Steps:
                 self._worker.at(due, self.retry, pending)
                 self._run.settle_down()
                 return
-        number = _number(pending)
-        if self.turns.is_on(pending, number):
+        if self.turns.is_on(pending):
             self._worker.places.take(self._run, self._attempt, pending)
         else:
-            self.turns.ask(pending, number)
+            self.turns.ask(pending)
 
     def retry(self, pending: Pending) -> None:
         """The time of a call's next attempt has come."""
@@ -151,11 +150,11 @@ class Steps:
             return
         if self._is_too_late(pending):
             return
-        number = _number(pending)
-        if not self.turns.is_on(pending, number):  # it waited too long for the place
+        if not self.turns.is_on(pending):  # it waited too long for the place
             self._worker.places.give_back(run)
-            self.turns.ask(pending, number)
+            self.turns.ask(pending)
             return
+        number = next_number(pending)
         if pending.effect is not Effect.ONCE:
             self._begin(pending, number)
             return
@@ -384,11 +383,6 @@ class Steps:
         else:
             engine.deliver(record, live, error)
         run.after_turn()
-
-
-def _number(pending: Pending) -> int:
-    """Return the number of the attempt that is next."""
-    return pending.attempts[-1].attempt + 1 if pending.attempts else 1
 
 
 def _not_started(pending: Pending) -> int:

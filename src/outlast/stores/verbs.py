@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import msgspec
 
-from outlast.core.queues import Draw, Limits
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.emitted import Emit
@@ -70,12 +69,6 @@ class Claimed(Answer, frozen=True):
 
 class Kept(Answer, frozen=True):
     """The run was not parked: something has arrived for it meanwhile, so it stays `running`."""
-
-
-class Drawn(Answer, frozen=True):
-    """The attempt has its turn at `at`, in the store's time. Where that is over already, it has it now."""
-
-    at: float
 
 
 class Beaten(Answer, frozen=True):
@@ -401,44 +394,3 @@ class Prune(Verb, frozen=True, kw_only=True):
 
     before: float
     limit: int = 1000
-
-
-# -- queues and rates -----------------------------------------------------------
-
-
-class DeclareQueue(Verb, frozen=True, kw_only=True):
-    """Say the limits of a queue, which hold for all workers from now on. -> Done
-
-    Runs that are running already stay so.
-    """
-
-    name: str
-    limits: Limits
-
-
-class PauseQueue(Verb, frozen=True, kw_only=True):
-    """Begin nothing more of a queue, or go on with it (`paused` false). -> Done | Refused
-
-    What is running is left alone; what rests stays at rest. Refused where there is no such queue.
-    """
-
-    name: str
-    paused: bool
-    by: str = ""
-
-
-class DrawRate(Verb, frozen=True, kw_only=True):
-    """Ask for the turn of a step's attempt under all these rates at once. -> Drawn | Fenced
-
-    The turn is the first moment at which each rate has room for its amount, after the turns that were given before:
-    whoever came first has the earlier one. `key` names the attempt. Asked again, the answer is the same, until the turn
-    has come: then it is taken, once, if that is no longer ago than `slack` seconds; else a new one is given. A turn
-    counts in its rate for as long as `Draw.window`, also when its run is gone.
-    """
-
-    worker: str
-    run: int
-    claim: int
-    key: str
-    draws: tuple[Draw, ...]
-    slack: float

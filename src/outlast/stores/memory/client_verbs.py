@@ -13,17 +13,16 @@ from outlast.stores.emits import drop_unsettled
 from outlast.stores.memory.queues import declare_queue, pause_queue
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.memory.verbs import take
+from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rules import CANCEL_ID, Hold, debounced
 from outlast.stores.verbs import (
     Answer,
     Cancel,
     Claimed,
     Conflict,
-    DeclareQueue,
     Done,
     Fenced,
     ForkRun,
-    PauseQueue,
     Prune,
     Refused,
     Resolve,

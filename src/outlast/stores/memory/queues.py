@@ -10,19 +10,10 @@ from outlast.core.records import QueueRow, QueueState
 from outlast.core.transitions import CLAIMABLE, Status
 from outlast.stores import turns
 from outlast.stores.memory.tables import Entry, Tables, Use
+from outlast.stores.queue_verbs import DeclareQueue, Drawn, DrawRate, PauseQueue
 from outlast.stores.rules import is_queued
 from outlast.stores.turns import QUEUE, RATE, Places, Waiting
-from outlast.stores.verbs import (
-    Answer,
-    Claim,
-    DeclareQueue,
-    Done,
-    Drawn,
-    DrawRate,
-    Fenced,
-    PauseQueue,
-    Refused,
-)
+from outlast.stores.verbs import Answer, Claim, Done, Fenced, Refused
 
 
 def declare_queue(t: Tables, verb: DeclareQueue) -> Answer:

@@ -14,6 +14,7 @@ from outlast.stores import turns
 from outlast.stores.emits import emit, is_there
 from outlast.stores.memory.queues import draw_rate, note_start, turns_of
 from outlast.stores.memory.tables import Entry, Member, Tables
+from outlast.stores.queue_verbs import DrawRate
 from outlast.stores.rules import END_EVENTS, Hold, crash_loop, is_queued, missing_record, other_content, out_of_step
 from outlast.stores.verbs import (
     Answer,
@@ -22,7 +23,6 @@ from outlast.stores.verbs import (
     Claim,
     Claimed,
     Done,
-    DrawRate,
     Failed,
     Fenced,
     Finish,

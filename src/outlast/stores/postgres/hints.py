@@ -27,6 +27,7 @@ from psycopg import sql
 from outlast.core.errors import StoreError
 from outlast.stores.postgres.connections import ENDED, Connections, Db, Link
 from outlast.stores.postgres.times import SERVER_TIME
+from outlast.stores.queue_verbs import PauseQueue
 from outlast.stores.verbs import (
     Answer,
     AnswerApproval,
@@ -35,7 +36,6 @@ from outlast.stores.verbs import (
     ForkRun,
     Leave,
     Park,
-    PauseQueue,
     Release,
     Resolve,
     Resume,

@@ -17,10 +17,11 @@ from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.connections import Db
 from outlast.stores.postgres.schema import QUEUED
+from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rows import Row
 from outlast.stores.rules import bad_text
 from outlast.stores.turns import QUEUE, Places, Waiting
-from outlast.stores.verbs import Answer, Claim, DeclareQueue, Done, PauseQueue, Refused
+from outlast.stores.verbs import Answer, Claim, Done, Refused
 
 QUEUES = "SELECT name, limits, paused, paused_by FROM queues"
 OPEN_QUEUES = f"{QUEUES} WHERE paused IS NULL AND name = ANY (%s) ORDER BY name"

@@ -8,8 +8,9 @@ from __future__ import annotations
 from outlast.stores import turns
 from outlast.stores.postgres.arrays import Ints
 from outlast.stores.postgres.batch import Batch
+from outlast.stores.queue_verbs import Drawn, DrawRate
 from outlast.stores.turns import RATE
-from outlast.stores.verbs import Answer, Drawn, DrawRate, Fenced, Refused
+from outlast.stores.verbs import Answer, Fenced, Refused
 
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('outlast rate ' || current_schema()), hashtext(%s))"
 

@@ -17,21 +17,19 @@ from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.faults import REFUSALS
 from outlast.stores.postgres.journal import write
 from outlast.stores.postgres.together import finish_all, start_all, write_all
+from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.verbs import (
     Answer,
     AnswerApproval,
     Beat,
     Cancel,
     Claim,
-    DeclareQueue,
-    DrawRate,
     Failed,
     Finish,
     ForkRun,
     Leave,
     OpenApproval,
     Park,
-    PauseQueue,
     Prune,
     Register,
     Release,

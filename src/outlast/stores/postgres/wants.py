@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from outlast.core.records import ApprovalRow
+from outlast.stores.queue_verbs import DrawRate
 from outlast.stores.verbs import (
     AnswerApproval,
     Beat,
     Cancel,
     Claim,
-    DrawRate,
     Finish,
     Leave,
     OpenApproval,

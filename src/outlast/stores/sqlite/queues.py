@@ -11,11 +11,12 @@ import msgspec
 from outlast.core.queues import Limits
 from outlast.core.records import QueueRow, QueueState
 from outlast.stores import turns
+from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rows import Row
 from outlast.stores.sqlite.batch import Batch
 from outlast.stores.sqlite.schema import QUEUED
 from outlast.stores.turns import QUEUE, Places, Waiting
-from outlast.stores.verbs import Answer, Claim, DeclareQueue, Done, PauseQueue, Refused
+from outlast.stores.verbs import Answer, Claim, Done, Refused
 
 QUEUES = "SELECT name, limits, paused, paused_by FROM queues"
 IN_PLACE = (

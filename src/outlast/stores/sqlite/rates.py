@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from outlast.stores import turns
+from outlast.stores.queue_verbs import Drawn, DrawRate
 from outlast.stores.sqlite.batch import Batch
 from outlast.stores.turns import RATE
-from outlast.stores.verbs import Answer, Drawn, DrawRate, Fenced
+from outlast.stores.verbs import Answer, Fenced
 
 
 def draw_rate(b: Batch, verb: DrawRate) -> Answer:

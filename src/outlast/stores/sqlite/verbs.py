@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from outlast.stores.batches import apply_in_order
+from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.sqlite import approvals, client_verbs, leases, owned_runs, queues, rates
 from outlast.stores.sqlite.batch import Batch, Surprise
 from outlast.stores.sqlite.journal import write
@@ -24,15 +25,12 @@ from outlast.stores.verbs import (
     Beat,
     Cancel,
     Claim,
-    DeclareQueue,
-    DrawRate,
     Failed,
     Finish,
     ForkRun,
     Leave,
     OpenApproval,
     Park,
-    PauseQueue,
     Prune,
     Register,
     Release,
