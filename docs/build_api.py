@@ -25,7 +25,20 @@ NOTE = "<!-- Made by docs/build_api.py from docstrings and docs/api/_examples.md
 WIDTH = 100
 
 GROUPS = {
-    "Defining": ("step", "transaction", "workflow", "Retry", "Happened", "DidNotHappen", "Unknown", "Call"),
+    "Defining": (
+        "step",
+        "transaction",
+        "workflow",
+        "queue",
+        "Queue",
+        "rate",
+        "Rate",
+        "Retry",
+        "Happened",
+        "DidNotHappen",
+        "Unknown",
+        "Call",
+    ),
     "In a workflow": ("call", "start", "receive", "approve", "Approval", "scope", "patched", "now", "uuid4", "random"),
     "Running": (
         "App",
@@ -35,6 +48,7 @@ GROUPS = {
         "StepInfo",
         "MessageInfo",
         "ApprovalInfo",
+        "QueueInfo",
         "StreamItem",
         "StreamReset",
         "Notice",
@@ -44,10 +58,11 @@ GROUPS = {
 }
 ERRORS = "Errors"  # all that are exceptions, in the order of `core/errors.py`
 
+QUEUES = ("queues", "pause_queue", "resume_queue")
 ASKING = ("send", "approvals", "approve", "reject")
 # What of a class is public; a class that is not here shows none of its members.
 MEMBERS = {
-    "App": ("start", "run", "get", "runs", *ASKING, "cancel", "resume", "resolve", "fork", "drain", "close"),
+    "App": ("start", "run", "get", "runs", *ASKING, "cancel", "resume", "resolve", "fork", *QUEUES, "drain", "close"),
     "Call": ("result", "is_step"),
     "Run": (
         "id",
@@ -92,6 +107,9 @@ NOT_CONSTRUCTED = {
     "StreamItem",
     "StreamReset",
     "Notice",
+    "Queue",
+    "QueueInfo",
+    "Rate",
 }  # users get these, and do not make them
 
 

@@ -45,6 +45,7 @@ from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.loop_beside import LoopBeside
 from outlast.runtime.messages import send_blocking
 from outlast.runtime.operations import check_child, detach
+from outlast.runtime.queue_infos import QueueInfo
 from outlast.runtime.script import tell_interrupted
 
 R = TypeVar("R")
@@ -255,6 +256,18 @@ class App:
     def fork(self, id: str, step: str, *, new_id: str | None = None, repeat_once: bool = False) -> Run[Any]:
         """See `outlast.App.fork`."""
         return self._run(self._wait(self._app.fork(id, step, new_id=new_id, repeat_once=repeat_once)))
+
+    def queues(self) -> list[QueueInfo]:
+        """See `outlast.App.queues`."""
+        return self._wait(self._app.queues())
+
+    def pause_queue(self, name: str, *, by: str = "") -> None:
+        """See `outlast.App.pause_queue`."""
+        self._wait(self._app.pause_queue(name, by=by))
+
+    def resume_queue(self, name: str) -> None:
+        """See `outlast.App.resume_queue`."""
+        self._wait(self._app.resume_queue(name))
 
     def drain(self, grace: float | None = None) -> None:
         """See `outlast.App.drain`."""

@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from outlast.core.queues import Draw, Limits
 from outlast.core.records import ApprovalRow, Fork, Kind, Record, Standing, WorkerRow, WorkerState
 from outlast.core.transitions import Reason, Status
 from outlast.stores.protocol import ApprovalFilter, RunFilter, Store
+from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.verbs import (
     AnswerApproval,
@@ -43,13 +45,16 @@ from outlast.stores.verbs import (
 from tests.conformance.two_sides import (
     FLOWS,
     KEYS,
+    LIMITS,
     NAMES,
+    QUEUES,
     TwoSides,
     keys,
     kinds,
     names,
     off,
     pks,
+    queues,
     seldom,
     values,
     workers,
@@ -101,8 +106,50 @@ class SameAnswers(TwoSides):
 
     @rule(worker=workers, limit=st.integers(0, 3), key=st.sampled_from(["", "", "k1", "k2"]))
     def claim(self, worker: int, limit: int, key: str) -> None:
-        claim = Claim(worker=self._worker(worker), workflows=FLOWS, limit=limit, key=key, version=key)
+        claim = Claim(worker=self._worker(worker), workflows=FLOWS, limit=limit, key=key, version=key, queues=QUEUES)
         self.batch.append(claim)
+
+    @rule(queue=queues, limits=st.sampled_from(LIMITS))
+    def declare_queue(self, queue: str, limits: Limits) -> None:
+        self.batch.append(DeclareQueue(name=queue, limits=limits))
+
+    @rule(queue=queues, paused=st.sampled_from([True, False, False, False]))
+    def pause_queue(self, queue: str, paused: bool) -> None:
+        self.batch.append(PauseQueue(name=queue, paused=paused, by="ann"))
+
+    @rule(pk=pks, worker=workers, off=off, amounts=st.lists(st.sampled_from([1.0, 3.0]), min_size=1, max_size=2))
+    def draw_rate(self, pk: int, worker: int, off: int, amounts: list[float]) -> None:
+        draws = tuple(Draw(f"rate{n}", 4.0, 10.0, amount) for n, amount in enumerate(amounts))
+        owner = self._owner(self._run(pk), worker, off)
+        self.batch.append(DrawRate(**owner, key=f"{pk}/{len(amounts)}", draws=draws, slack=1.0))
+
+    @rule(
+        id=names,
+        workflow=st.sampled_from(FLOWS),
+        value=values,
+        queue=queues,
+        key=st.sampled_from(["", "k"]),
+        priority=st.sampled_from([0, 0, 7]),
+        shared=st.sampled_from(["", "", "dedup", "debounce"]),
+        due=st.sampled_from([None, 5.0]),
+    )
+    def start_on_terms(
+        self,
+        id: str,
+        workflow: str,
+        value: bytes | None,
+        queue: str,
+        key: str,
+        priority: int,
+        shared: str,
+        due: float | None,
+    ) -> None:
+        fields: dict[str, Any] = {"queue": queue, "queue_key": key, "priority": priority}
+        if shared:
+            fields[shared] = "same"
+        if due is not None:
+            fields["due"] = self.clock.wall() + due
+        self.batch.append(StartRun(run=self._new(id, workflow, value, **fields), max_wait=12.0))
 
     @rule(
         id=names,
@@ -318,7 +365,7 @@ TestSqliteAnswers.settings = TestPostgresAnswers.settings = RANDOM
 
 def test_the_random_verbs_are_all_the_verbs_there_are() -> None:
     verbs = {name for name, value in vars(SameAnswers).items() if hasattr(value, "hypothesis_stateful_rule")}
-    aliases = {"start": "StartRun", "fork": "ForkRun", "take_over": "TakeOver"}
+    aliases = {"start": "StartRun", "fork": "ForkRun"}
     spoken = {aliases.get(name, name.title().replace("_", "")) for name in verbs}
     assert {verb.__name__ for verb in Verb.__subclasses__()} <= spoken
     assert all(issubclass(verb, msgspec.Struct) for verb in Verb.__subclasses__())

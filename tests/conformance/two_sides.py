@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from outlast.core.queues import Limits
 from outlast.core.records import Kind, RunRow
 from outlast.stores.memory import MemoryStore
 from outlast.stores.protocol import ApprovalFilter, RunFilter, Store
@@ -19,10 +20,13 @@ from tests.conformance.world import SetClock, memory_folder
 FLOWS = ("flow", "other")
 NAMES = ("a", "b", "c", "d")
 KEYS = ("main/x#1", "main/y#1")
+QUEUES = ("q", "r")
+LIMITS = (Limits(), Limits(concurrency=1), Limits(per_worker=1, per_key=1), Limits(rate=1, per=8.0), Limits(fair=False))
 
 workers = st.integers(1, 3)  # slots, each with the worker that was registered there last
 names = st.sampled_from(NAMES)
 keys = st.sampled_from(KEYS)
+queues = st.sampled_from(QUEUES)
 pks = st.integers(0, 5)  # which of the runs there are
 # Mostly what the run really has, so that many verbs are legal; sometimes off by one, so that many are not.
 off = st.sampled_from([0, 0, 0, 0, 0, 1, -1])
@@ -85,6 +89,10 @@ class TwoSides(RuleBasedStateMachine):
         assert store.owners() == self.memory.owners()
         assert store.orphans() == self.memory.orphans()
         assert store.next_due(FLOWS) == self.memory.next_due(FLOWS)
+        for slot in self.slots:
+            on_queues = (FLOWS, QUEUES, self._worker(slot))
+            assert store.next_due(*on_queues) == self.memory.next_due(*on_queues)
+        assert store.queues() == self.memory.queues()
         assert store.ended(range(20)) == self.memory.ended(range(20))
         assert store.info().counts == self.memory.info().counts
         for worker in (row.id for row in self.memory.workers()):

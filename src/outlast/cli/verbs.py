@@ -29,6 +29,7 @@ VERBS = {
     "resume": "Take a failed, cancelled or stuck run up again.",
     "resolve": "Decide a step that is in doubt.",
     "fork": "Start a new run from the middle of another.",
+    "queues": "List queues, and pause them.",
     "doctor": "Say what is wrong and what to do.",
     "version": "Print the versions of Outlast, Python and SQLite.",
 }

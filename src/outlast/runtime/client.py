@@ -205,7 +205,7 @@ class Client:
         """Begin runs of a queue again. Raises WrongUse where there is no such queue."""
         await change_queue(self, name, paused=False)
 
-    async def declare(self, queue: Queue) -> None:
+    async def _declare(self, queue: Queue) -> None:
         """Have the limits of a queue committed, once for each App."""
         if queue not in self._declared:
             await self.ask(DeclareQueue(name=queue.name, limits=queue.limits))

@@ -67,7 +67,7 @@ async def start_run(
     worker = app._worker
     max_wait = terms.max_wait if terms is not None else None
     if terms is not None and terms.queue is not None:
-        await app.declare(terms.queue)
+        await app._declare(terms.queue)
     claim_by = worker.claims.claims_for(row) if worker is not None else None
     verb = StartRun(run=row, claim_by=claim_by, max_wait=max_wait)
     answer = await app.ask(verb, heard=lambda answer: _heard(app, answer, verb))
