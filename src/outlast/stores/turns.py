@@ -105,10 +105,21 @@ def room_in_rate(limits: Limits, begun: Sequence[float]) -> int:
     return UNLIMITED if limits.rate is None else max(0, limits.rate - len(begun))
 
 
-def next_in_rate(limits: Limits, begun: Sequence[float]) -> float:
-    """Return when the next run may begin, given that none may now."""
-    assert limits.rate is not None
-    return sorted(begun)[len(begun) - limits.rate] + limits.per
+def later(
+    limits: Limits, begun: Sequence[float], old: Iterable[float | None], new: Iterable[float | None]
+) -> list[float]:
+    """Return when the next runs of a queue may be claimed, given that none may now.
+
+    `old` is when the first that has begun is due; `new` the first that has not, in any time where the rate has no room.
+    """
+    found = [due for due in old if due is not None]
+    for due in new:
+        if due is None:
+            continue
+        if limits.rate is not None and len(begun) >= limits.rate:
+            due = max(due, sorted(begun)[len(begun) - limits.rate] + limits.per)
+        found.append(due)
+    return found
 
 
 def states(

@@ -96,15 +96,12 @@ def next_due(t: Tables, workflows: Sequence[str], queues: Sequence[str], worker:
             continue
         if _turns_in(t, row, worker, workflows, 1, now):
             return now
-        found += [
-            e.row.due
-            for e in t.runs.values()
-            if e.row.queue == name and e.row.workflow in workflows and e.row.due is not None and e.row.due > now
-        ]
         begun = _begun(t, row, now)
-        new = _waiting(t, name, workflows, now, begun=False)
-        if new and not turns.room_in_rate(row.limits, begun):
-            found.append(turns.next_in_rate(row.limits, begun))
+        since = now if turns.room_in_rate(row.limits, begun) else 0.0
+        rows = [e.row for e in t.runs.values() if e.row.queue == name and e.row.due is not None]
+        old = [r.due for r in rows if r.started is not None and r.due is not None and r.due > now]
+        new = [r.due for r in rows if r.started is None and r.due is not None and r.due > since]
+        found += turns.later(row.limits, begun, [min(old, default=None)], [min(new, default=None)])
     return min(found, default=None)
 
 

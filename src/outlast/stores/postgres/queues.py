@@ -53,7 +53,8 @@ MAKE_DUE = (
     "FOR NO KEY UPDATE SKIP LOCKED)) RETURNING pk"
 )
 BEGUN = "SELECT at FROM uses WHERE rate = %s AND at > %s AND at <= %s"
-NEXT = "SELECT min(due) FROM runs WHERE queue = %s AND queue <> '' AND due IS NOT NULL AND due > %s"
+NEXT = "SELECT min(due) FROM runs WHERE queue = %s AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > %s"
+NEXT_NEW, NEXT_BEGUN = NEXT.format("NULL"), NEXT.format("NOT NULL")
 # By name, as a hash: two queues of one hash wait for each other's looks, and that is all.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('outlast queue ' || current_schema()), hashtext(%s))"
 
@@ -160,10 +161,9 @@ def next_due(db: Db, names: Sequence[str], queues: Sequence[str], worker: str, n
             continue
         if _turns_in(look, row, worker, workflows, 1, now):
             return now
-        found += [due for (due,) in look(NEXT, row.name, now) if due is not None]
         begun = _begun(look, row, now)
-        if not turns.room_in_rate(row.limits, begun) and look(HEADS_NEW, *[row.name] * 4, now, workflows, 1):
-            found.append(turns.next_in_rate(row.limits, begun))
+        new = [due for (due,) in look(NEXT_NEW, row.name, now if turns.room_in_rate(row.limits, begun) else 0.0)]
+        found += turns.later(row.limits, begun, [due for (due,) in look(NEXT_BEGUN, row.name, now)], new)
     if look(f"SELECT 1 FROM runs WHERE {AHEAD} LIMIT 1", workflows, now):
         return now
     return min(found, default=None)

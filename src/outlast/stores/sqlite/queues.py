@@ -46,7 +46,8 @@ AHEAD = f"workflow = ?1 AND due > ?2 AND {QUEUED} AND queue <> ''"
 MAKE_DUE = f"UPDATE runs INDEXED BY runs_queued_in_line SET due = ?2 WHERE {AHEAD}"
 IS_AHEAD = f"SELECT 1 FROM runs INDEXED BY runs_queued_in_line WHERE {AHEAD} LIMIT 1"
 BEGUN = "SELECT at FROM uses WHERE rate = ? AND at > ? AND at <= ?"
-NEXT = "SELECT min(due) FROM runs WHERE queue = ? AND queue <> '' AND due IS NOT NULL AND due > ?"
+NEXT = "SELECT min(due) FROM runs WHERE queue = ? AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > ?"
+NEXT_NEW, NEXT_BEGUN = NEXT.format("NULL"), NEXT.format("NOT NULL")
 
 Look = Callable[..., list[Row]]
 _limits = msgspec.json.Decoder(Limits)
@@ -152,10 +153,9 @@ def next_due(
             continue
         if _turns_in(look, row, worker, workflows, 1, now):
             return now
-        found += [due for (due,) in look(NEXT, row.name, now) if due is not None]
         begun = _begun(look, row, now)
-        if not turns.room_in_rate(row.limits, begun) and look(HEADS_NEW, row.name, now, _json(workflows), 1):
-            found.append(turns.next_in_rate(row.limits, begun))
+        new = [due for (due,) in look(NEXT_NEW, row.name, now if turns.room_in_rate(row.limits, begun) else 0.0)]
+        found += turns.later(row.limits, begun, [due for (due,) in look(NEXT_BEGUN, row.name, now)], new)
     if any(look(IS_AHEAD, name, now) for name in set(workflows)):
         return now
     return min(found, default=None)

@@ -285,7 +285,9 @@ CREATE INDEX runs_in_line_new ON runs (queue, priority, queue_key, due) WHERE qu
     AND started IS NULL;
 CREATE INDEX runs_in_line_begun ON runs (queue, priority, queue_key, due) WHERE queue <> '' AND due IS NOT NULL
     AND started IS NOT NULL;
-CREATE INDEX runs_in_line_due ON runs (queue, due) WHERE queue <> '' AND due IS NOT NULL;
+CREATE INDEX runs_in_line_due_new ON runs (queue, due) WHERE queue <> '' AND due IS NOT NULL AND started IS NULL;
+CREATE INDEX runs_in_line_due_begun ON runs (queue, due) WHERE queue <> '' AND due IS NOT NULL
+    AND started IS NOT NULL;
 CREATE INDEX runs_in_place ON runs (queue, queue_key, owner) WHERE queue <> '' AND owner IS NOT NULL;
 CREATE INDEX runs_last_begun ON runs (queue, queue_key, started) WHERE queue <> '' AND started IS NOT NULL;
 CREATE UNIQUE INDEX runs_dedup ON runs (workflow, dedup) WHERE dedup <> '' AND ended IS NULL;
