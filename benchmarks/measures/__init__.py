@@ -7,6 +7,7 @@ from benchmarks.measures.fleet import claims_in_a_crowd, dispatch, idle_fleet, w
 from benchmarks.measures.many_runs import many_runs
 from benchmarks.measures.parallel_steps import parallel_steps
 from benchmarks.measures.parked_runs import parked_runs
+from benchmarks.measures.queued_runs import queued_runs
 from benchmarks.measures.resuming import resuming
 from benchmarks.measures.start_to_result import start_to_result
 from benchmarks.measures.starting_up import starting_up
@@ -17,6 +18,7 @@ from benchmarks.measures.takeover import takeover
 ON_SQLITE: dict[str, Measure] = {
     "steps-in-a-row": steps_in_a_row,
     "many-runs": many_runs,
+    "queued-runs": queued_runs,
     "start-to-result": start_to_result,
     "parallel-steps": parallel_steps,
     "step-cost-along-a-run": step_cost_along_a_run,
@@ -31,6 +33,7 @@ ON_SQLITE: dict[str, Measure] = {
 ON_POSTGRESQL: dict[str, Measure] = {
     "steps-in-a-row": steps_in_a_row,
     "many-runs": many_runs,
+    "queued-runs": queued_runs,
     "workers-together": workers_together,
     "dispatch": dispatch,
     "streams": streams,

@@ -35,6 +35,13 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
     pk: int
 
 
+class Begun(msgspec.Struct, frozen=True, gc=False):
+    """How many runs have begun within the time of a rate, and when the oldest of them did; no more than it allows."""
+
+    count: int
+    oldest: float
+
+
 class Places(msgspec.Struct):
     """What is taken in a queue: by key, by one worker, and by all."""
 
@@ -100,26 +107,19 @@ def shared(alone: list[T], in_queues: Sequence[list[T]], limit: int) -> list[T]:
     return alone[: limit - len(mixed)] + mixed
 
 
-def room_in_rate(limits: Limits, begun: Sequence[float]) -> int:
-    """Return how many runs may begin now; `begun` is when others did, within the rate's time."""
-    return UNLIMITED if limits.rate is None else max(0, limits.rate - len(begun))
+def room_in_rate(limits: Limits, begun: Begun) -> int:
+    """Return how many runs of a queue may begin now."""
+    return UNLIMITED if limits.rate is None else max(0, limits.rate - begun.count)
 
 
-def later(
-    limits: Limits, begun: Sequence[float], old: Iterable[float | None], new: Iterable[float | None]
-) -> list[float]:
+def later(limits: Limits, begun: Begun, old: Iterable[float | None], new: Iterable[float | None]) -> list[float]:
     """Return when the next runs of a queue may be claimed, given that none may now.
 
     `old` is when the first that has begun is due; `new` the first that has not, in any time where the rate has no room.
     """
+    full = not room_in_rate(limits, begun)
     found = [due for due in old if due is not None]
-    for due in new:
-        if due is None:
-            continue
-        if limits.rate is not None and len(begun) >= limits.rate:
-            due = max(due, sorted(begun)[len(begun) - limits.rate] + limits.per)
-        found.append(due)
-    return found
+    return found + [max(due, begun.oldest + limits.per) if full else due for due in new if due is not None]
 
 
 def states(

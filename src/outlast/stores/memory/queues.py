@@ -12,7 +12,7 @@ from outlast.stores import turns
 from outlast.stores.memory.tables import Entry, Tables, Use
 from outlast.stores.queue_verbs import DeclareQueue, Drawn, DrawRate, PauseQueue
 from outlast.stores.rules import is_queued
-from outlast.stores.turns import QUEUE, RATE, Places, Waiting
+from outlast.stores.turns import QUEUE, RATE, Begun, Places, Waiting
 from outlast.stores.verbs import Answer, Claim, Done, Fenced, Refused
 
 
@@ -74,8 +74,11 @@ def _waiting(t: Tables, name: str, workflows: Sequence[str], now: float, *, begu
     ]
 
 
-def _begun(t: Tables, row: QueueRow, now: float) -> list[float]:
-    return [u.at for u in t.uses if u.name == QUEUE + row.name and now - row.limits.per < u.at <= now + row.limits.per]
+def _begun(t: Tables, row: QueueRow, now: float) -> Begun:
+    per, name = row.limits.per, QUEUE + row.name
+    newest = sorted((u.at for u in t.uses if u.name == name and now - per < u.at <= now + per), reverse=True)
+    newest = newest[: row.limits.rate]
+    return Begun(len(newest), min(newest, default=0.0))
 
 
 def note_start(t: Tables, entry: Entry, now: float) -> None:

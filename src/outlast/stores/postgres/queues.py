@@ -20,7 +20,7 @@ from outlast.stores.postgres.schema import QUEUED
 from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rows import Row
 from outlast.stores.rules import bad_text
-from outlast.stores.turns import QUEUE, Places, Waiting
+from outlast.stores.turns import QUEUE, Begun, Places, Waiting
 from outlast.stores.verbs import Answer, Claim, Done, Refused
 
 QUEUES = "SELECT name, limits, paused, paused_by FROM queues"
@@ -52,7 +52,11 @@ MAKE_DUE = (
     f"UPDATE runs SET due = %s WHERE pk = ANY (ARRAY (SELECT pk FROM runs WHERE {AHEAD} "
     "FOR NO KEY UPDATE SKIP LOCKED)) RETURNING pk"
 )
-BEGUN = "SELECT at FROM uses WHERE rate = %s AND at > %s AND at <= %s"
+# Of the starts within the rate's time only as many are looked at as it allows: the oldest of these is in the way.
+BEGUN = (
+    "SELECT count(*), coalesce(min(at), 0) FROM (SELECT at FROM uses WHERE rate = %s AND at > %s AND at <= %s "
+    "ORDER BY at DESC LIMIT %s) AS newest"
+)
 NEXT = "SELECT min(due) FROM runs WHERE queue = %s AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > %s"
 NEXT_NEW, NEXT_BEGUN = NEXT.format("NULL"), NEXT.format("NOT NULL")
 # By name, as a hash: two queues of one hash wait for each other's looks, and that is all.
@@ -120,10 +124,11 @@ def _chosen(look: Look, heads: str, row: QueueRow, workflows: Texts, now: float,
     return turns.chosen([Waiting(*each) for each in found], row.limits, taken, room)
 
 
-def _begun(look: Look, row: QueueRow, now: float) -> list[float]:
-    if row.limits.rate is None:
-        return []
-    return [at for (at,) in look(BEGUN, QUEUE + row.name, now - row.limits.per, now + row.limits.per)]
+def _begun(look: Look, row: QueueRow, now: float) -> Begun:
+    limits = row.limits
+    if limits.rate is None:
+        return Begun(0, 0.0)
+    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.per, now + limits.per, limits.rate)[0])
 
 
 def note_starts(b: Batch, runs: Sequence[int]) -> None:

@@ -15,7 +15,7 @@ from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rows import Row
 from outlast.stores.sqlite.batch import Batch
 from outlast.stores.sqlite.schema import QUEUED
-from outlast.stores.turns import QUEUE, Places, Waiting
+from outlast.stores.turns import QUEUE, Begun, Places, Waiting
 from outlast.stores.verbs import Answer, Claim, Done, Refused
 
 QUEUES = "SELECT name, limits, paused, paused_by FROM queues"
@@ -45,7 +45,11 @@ HEADS_NEW, HEADS_BEGUN = HEADS.format(where=WHERE.format("NULL")), HEADS.format(
 AHEAD = f"workflow = ?1 AND due > ?2 AND {QUEUED} AND queue <> ''"
 MAKE_DUE = f"UPDATE runs INDEXED BY runs_queued_in_line SET due = ?2 WHERE {AHEAD}"
 IS_AHEAD = f"SELECT 1 FROM runs INDEXED BY runs_queued_in_line WHERE {AHEAD} LIMIT 1"
-BEGUN = "SELECT at FROM uses WHERE rate = ? AND at > ? AND at <= ?"
+# Of the starts within the rate's time only as many are looked at as it allows: the oldest of these is in the way.
+BEGUN = (
+    "SELECT count(*), coalesce(min(at), 0) FROM (SELECT at FROM uses WHERE rate = ? AND at > ? AND at <= ? "
+    "ORDER BY at DESC LIMIT ?) AS newest"
+)
 NEXT = "SELECT min(due) FROM runs WHERE queue = ? AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > ?"
 NEXT_NEW, NEXT_BEGUN = NEXT.format("NULL"), NEXT.format("NOT NULL")
 
@@ -116,10 +120,11 @@ def _chosen(
     return turns.chosen([Waiting(*each) for each in found], row.limits, taken, room)
 
 
-def _begun(look: Look, row: QueueRow, now: float) -> list[float]:
-    if row.limits.rate is None:
-        return []
-    return [at for (at,) in look(BEGUN, QUEUE + row.name, now - row.limits.per, now + row.limits.per)]
+def _begun(look: Look, row: QueueRow, now: float) -> Begun:
+    limits = row.limits
+    if limits.rate is None:
+        return Begun(0, 0.0)
+    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.per, now + limits.per, limits.rate)[0])
 
 
 def note_starts(b: Batch, runs: Sequence[int]) -> None:
