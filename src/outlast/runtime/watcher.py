@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
 
 TICK_S = 0.025
+HINT_GAP_S = 0.01
+"""Between two looks that hints bring, however many there are."""
 IDLE_TICK_S = 0.1
 """How often it looks when nothing but beats has come for `IDLE_AFTER_S`: an idle worker should cost nothing to speak
 of."""
@@ -126,8 +128,8 @@ class Watcher:
         self._store.hear(self._hint.set)
         while not self._stop.is_set():
             if self._hint.wait(self.tick_s):
-                # One hint is followed at once; many bring no more looks than a busy time has without any.
-                self._stop.wait(max(0.0, self._hinted + TICK_S - self._clock.boot()))
+                # A hint is followed at once, also where one run is started after the other.
+                self._stop.wait(max(0.0, self._hinted + HINT_GAP_S - self._clock.boot()))
                 self._hint.clear()
                 self._hinted = self._clock.boot()
             if not self._stop.is_set() and (rest_s := self._look()):
