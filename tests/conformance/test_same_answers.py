@@ -16,23 +16,21 @@ from hypothesis.stateful import initialize, rule
 from outlast.core.queues import Draw, Limits
 from outlast.core.records import ApprovalRow, Fork, Kind, Record, Standing, WorkerRow, WorkerState
 from outlast.core.transitions import Reason, Status
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.protocol import ApprovalFilter, RunFilter, Store
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.verbs import (
-    AnswerApproval,
     Beat,
     Cancel,
     Claim,
     Finish,
     ForkRun,
     Leave,
-    OpenApproval,
     Park,
     Prune,
     Register,
     Release,
-    ReopenApproval,
     Resolve,
     Resume,
     Send,

@@ -12,9 +12,10 @@ from outlast.codec.conversion import from_json
 from outlast.core.errors import AlreadyAnswered, ApprovalNotFound, DecodingError, StoreError, WrongUse
 from outlast.core.records import ApprovalRow, Standing
 from outlast.runtime.infos import ApprovalInfo, shown_value
+from outlast.stores.approval_verbs import AnswerApproval
 from outlast.stores.protocol import ApprovalFilter
 from outlast.stores.rules import cannot_answer
-from outlast.stores.verbs import AnswerApproval, Done, Refused
+from outlast.stores.verbs import Done, Refused
 
 if TYPE_CHECKING:
     from outlast.runtime.client import Client

@@ -26,8 +26,9 @@ from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
 from outlast.core.settings import Settings
 from outlast.core.waits import Taken, Wait
 from outlast.runtime.operations import body_here
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.rules import approval_box
-from outlast.stores.verbs import Answer, AnswerApproval, Done, OpenApproval, Refused, ReopenApproval
+from outlast.stores.verbs import Answer, Done, Refused
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution

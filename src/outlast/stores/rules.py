@@ -18,20 +18,9 @@ from msgspec.structs import replace
 from outlast.core.queues import KEY_MAX_BYTES
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval
 from outlast.stores.emitted import Settled, Value
-from outlast.stores.verbs import (
-    AnswerApproval,
-    Failed,
-    Finish,
-    ForkRun,
-    OpenApproval,
-    Refused,
-    Resolve,
-    Send,
-    StartRun,
-    Verb,
-    Write,
-)
+from outlast.stores.verbs import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
 
 INDEXED_MAX_BYTES = 2_000  # an index entry of the narrowest database takes about 2,700
 INBOX_KINDS = frozenset({Kind.CHILD, Kind.CANCEL, Kind.MESSAGE})

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from outlast.core.records import ApprovalRow, Kind, Standing
 from outlast.core.transitions import ENDED
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.protocol import ApprovalFilter
 from outlast.stores.rules import Hold, answer_id, approval_box, cannot_answer
-from outlast.stores.verbs import Answer, AnswerApproval, Done, Fenced, OpenApproval, Refused, ReopenApproval
+from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
 
 def open_approval(t: Tables, verb: OpenApproval) -> Answer:

@@ -6,13 +6,14 @@ from typing import Any
 
 from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
 from outlast.core.transitions import ENDED
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.connections import Db
 from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.protocol import ApprovalFilter
 from outlast.stores.rows import APPROVAL_COLUMNS, approval_row
 from outlast.stores.rules import Hold, answer_id, approval_box, cannot_answer
-from outlast.stores.verbs import Answer, AnswerApproval, Done, Fenced, OpenApproval, Refused, ReopenApproval
+from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
 OPEN = (
     "INSERT INTO approvals (id, run, key, question, data, form, form_type, addressee, created, due, status) "

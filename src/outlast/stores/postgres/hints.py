@@ -25,12 +25,12 @@ import psycopg
 from psycopg import sql
 
 from outlast.core.errors import StoreError
+from outlast.stores.approval_verbs import AnswerApproval
 from outlast.stores.postgres.connections import ENDED, Connections, Db, Link
 from outlast.stores.postgres.times import SERVER_TIME
 from outlast.stores.queue_verbs import PauseQueue
 from outlast.stores.verbs import (
     Answer,
-    AnswerApproval,
     Cancel,
     Finish,
     ForkRun,

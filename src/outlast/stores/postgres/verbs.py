@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.batches import apply_in_order
 from outlast.stores.postgres import approvals, client_verbs, leases, owned_runs, queues, rates
 from outlast.stores.postgres.batch import Batch
@@ -20,7 +21,6 @@ from outlast.stores.postgres.together import finish_all, start_all, write_all
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.verbs import (
     Answer,
-    AnswerApproval,
     Beat,
     Cancel,
     Claim,
@@ -28,12 +28,10 @@ from outlast.stores.verbs import (
     Finish,
     ForkRun,
     Leave,
-    OpenApproval,
     Park,
     Prune,
     Register,
     Release,
-    ReopenApproval,
     Resolve,
     Resume,
     Send,

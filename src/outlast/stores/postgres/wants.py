@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from outlast.core.records import ApprovalRow
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.queue_verbs import DrawRate
 from outlast.stores.verbs import (
-    AnswerApproval,
     Beat,
     Cancel,
     Claim,
     Finish,
     Leave,
-    OpenApproval,
     Park,
     Register,
     Release,
-    ReopenApproval,
     Resolve,
     Resume,
     Send,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.batches import apply_in_order
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.sqlite import approvals, client_verbs, leases, owned_runs, queues, rates
@@ -21,7 +22,6 @@ from outlast.stores.sqlite.opening import REFUSALS
 from outlast.stores.sqlite.together import finish_all, start_all, write_all
 from outlast.stores.verbs import (
     Answer,
-    AnswerApproval,
     Beat,
     Cancel,
     Claim,
@@ -29,12 +29,10 @@ from outlast.stores.verbs import (
     Finish,
     ForkRun,
     Leave,
-    OpenApproval,
     Park,
     Prune,
     Register,
     Release,
-    ReopenApproval,
     Resolve,
     Resume,
     Send,
