@@ -186,7 +186,7 @@ class Watcher:
 
     def _sweep(self) -> None:
         epoch, lease_now = self._store.lease_epoch(), self._store.lease_now()
-        found = self._store.survey(self._workflows())
+        found = self._store.survey(self._workflows(), self._queues(), self._me)
         self._next_due, rows, peers = found.next_due, found.workers, []
         self._look_for_beats(rows)
         mine = next((row.lease_until for row in rows if row.id == self._me), 0.0)

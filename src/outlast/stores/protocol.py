@@ -216,7 +216,7 @@ class Store(Protocol):
         """Return ids that own runs but have no `alive` worker row."""
         ...
 
-    def survey(self, workflows: Sequence[str]) -> Survey:
+    def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
         """Return what `workers`, `orphans` and `next_due` do, in one go."""
         ...
 

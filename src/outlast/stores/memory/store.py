@@ -167,10 +167,10 @@ class MemoryStore:
             alive = {name for name, m in self._tables.workers.items() if m.row.state is WorkerState.ALIVE}
             return sorted(owners - alive)
 
-    def survey(self, workflows: Sequence[str]) -> Survey:
+    def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
         """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
         with self._lock:
-            return Survey(self.workers(), self.orphans(), self.next_due(workflows))
+            return Survey(self.workers(), self.orphans(), self.next_due(workflows, queues, worker))
 
     def session(self) -> None:
         """Return None: there is no session that could drop."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
@@ -189,11 +189,11 @@ def orphans(db: Db) -> list[str]:
     return [owner for (owner,) in _rows(db, ORPHANS)]
 
 
-def survey(db: Db, workflows: Sequence[str], now: float) -> Survey:
-    """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
+def survey(db: Db, due: Callable[[Db], float | None]) -> Survey:
+    """Return the workers, the orphans, and what `due` says of when the next run may be claimed."""
     known, orphaned = (db.execute(sql, binary=True) for sql in (WORKERS, ORPHANS))  # before any is waited for
-    due = next_due(db, workflows, now)
-    return Survey([worker_row(row) for row in known], [owner for (owner,) in orphaned], due)
+    first = due(db)
+    return Survey([worker_row(row) for row in known], [owner for (owner,) in orphaned], first)
 
 
 def cut_off(db: Db) -> set[str]:

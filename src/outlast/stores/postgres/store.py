@@ -161,6 +161,9 @@ class PostgresStore:
 
     def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
         """Return when the next run of these workflows may be claimed."""
+        return self._read(self._due(workflows, queues, worker))
+
+    def _due(self, workflows: Sequence[str], queues: Sequence[str], worker: str) -> Callable[[Db], float | None]:
         now = self.now()
 
         def look(db: Db) -> float | None:
@@ -168,7 +171,7 @@ class PostgresStore:
             on_queues = queue_reads.next_due(db, workflows, queues, worker, now) if queues else None
             return min((due for due in (first, on_queues) if due is not None), default=None)
 
-        return self._read(look)
+        return look
 
     def queues(self, keys: int = 20) -> list[QueueState]:
         """Return what is on each queue, by name."""
@@ -196,9 +199,9 @@ class PostgresStore:
         """Return ids that own runs but have no `alive` worker row."""
         return self._read(reads.orphans)
 
-    def survey(self, workflows: Sequence[str]) -> Survey:
+    def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
         """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
-        return self._read(lambda db: reads.survey(db, workflows, self.now()))
+        return self._read(lambda db: reads.survey(db, self._due(workflows, queues, worker)))
 
     def session(self) -> int:
         """Return a number that differs after the session in which this process listens has dropped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -164,9 +164,9 @@ def orphans(db: apsw.Connection) -> list[str]:
     return [owner for (owner,) in _rows(db, sql)]
 
 
-def survey(db: apsw.Connection, workflows: Sequence[str], now: float) -> Survey:
-    """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
-    return Survey(workers(db), orphans(db), next_due(db, workflows, now))
+def survey(db: apsw.Connection, due: Callable[[apsw.Connection], float | None]) -> Survey:
+    """Return the workers, the orphans, and what `due` says of when the next run may be claimed."""
+    return Survey(workers(db), orphans(db), due(db))
 
 
 def counts(db: apsw.Connection) -> dict[str, int]:

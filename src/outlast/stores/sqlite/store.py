@@ -123,6 +123,11 @@ class SqliteStore:
 
     def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
         """Return when the next run of these workflows may be claimed."""
+        return self._connections.read(self._due(workflows, queues, worker))
+
+    def _due(
+        self, workflows: Sequence[str], queues: Sequence[str], worker: str
+    ) -> Callable[[apsw.Connection], float | None]:
         now = self.now()
 
         def look(db: apsw.Connection) -> float | None:
@@ -130,7 +135,7 @@ class SqliteStore:
             on_queues = queue_reads.next_due(db, workflows, queues, worker, now) if queues else None
             return min((due for due in (first, on_queues) if due is not None), default=None)
 
-        return self._connections.read(look)
+        return look
 
     def queues(self, keys: int = 20) -> list[QueueState]:
         """Return what is on each queue, by name."""
@@ -158,9 +163,9 @@ class SqliteStore:
         """Return ids that own runs but have no `alive` worker row."""
         return self._connections.read(reads.orphans)
 
-    def survey(self, workflows: Sequence[str]) -> Survey:
+    def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
         """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
-        return self._connections.read(lambda db: reads.survey(db, workflows, self.now()))
+        return self._connections.read(lambda db: reads.survey(db, self._due(workflows, queues, worker)))
 
     def session(self) -> None:
         """Return None: there is no session that could drop."""
