@@ -179,6 +179,7 @@ class App(Client):
         store, self._store = self._store, None
         if store is None or os.getpid() != self._pid:  # a forked child's are all its parent's, who goes on with them
             return
+        self.readers.close()  # from here on they could not read
         await to_its_end(self._close(store))
 
     async def _stop_duties(self) -> None:
@@ -193,7 +194,6 @@ class App(Client):
             self._worker = None
         await self.writer.stop()
         self.ends.close()
-        self.readers.close()
         self._readers.shutdown(wait=True)
         store.close()
 

@@ -256,6 +256,7 @@ class Client:
             self._worker.wake(answer.woke)
             self._worker.claims.look()
         self.ends.look_soon()
+        self.readers.tell(0)
 
     def _check_loop(self) -> None:
         """Say so when a coroutine of another event loop asks: it would wait for ever."""

@@ -76,9 +76,10 @@ class Readers:
                 self._news.pop(pk, None)
 
     def tell(self, pk: int) -> None:
-        """There may be something new of this run."""
-        for news in self._news.get(pk, ()):
-            news.set()
+        """There may be something new of this run (0: of some run)."""
+        for events in [self._news.get(pk, ())] if pk else list(self._news.values()):
+            for news in events:
+                news.set()
 
     def check(self) -> None:
         """Raise WrongUse once the App is closed."""
@@ -90,8 +91,7 @@ class Readers:
         self._closed = True
         if self._poller is not None:
             self._poller.cancel()
-        for pk in self._news:
-            self.tell(pk)
+        self.tell(0)
 
     async def _poll(self) -> None:
         change, idle = -1, 0

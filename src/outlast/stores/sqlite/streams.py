@@ -118,7 +118,11 @@ def stream(db: apsw.Connection, pk: int, name: str, after: int, limit: int) -> S
 
 
 def _final(db: apsw.Connection, pk: int, name: str) -> int | None:
-    sql = f"SELECT {SOURCE_COLUMNS} FROM stream_sources WHERE run = ? AND name = ? AND NOT settled"
+    # Without statistics SQLite takes the table's own order, and walks over all that the run's steps have settled.
+    sql = (
+        f"SELECT {SOURCE_COLUMNS} FROM stream_sources INDEXED BY stream_unsettled "
+        "WHERE run = ? AND NOT settled AND name = ?"
+    )
     return final_of(_source(row) for row in _rows(db, sql, pk, name))
 
 
