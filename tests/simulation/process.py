@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.runtime import liveness
 from outlast.runtime.app import App
 from outlast.runtime.ends import Ends
+from outlast.runtime.following import Readers
 from outlast.runtime.notices import Notice
 from outlast.runtime.worker import Worker
 from tests.simulation.loop import SimLoop
@@ -85,6 +86,7 @@ class SimApp(App):
         self._pid = os.getpid()
         self._readers = SimThreads(process)  # type: ignore[assignment]
         self.ends = Ends(self._store, self._read, self._executes)  # type: ignore[arg-type]
+        self.readers = Readers(self._store, self._executes)  # type: ignore[arg-type]
         self.writer = SimWriter(process, self._store, self.clock, self.notices)
         self.writer.start()
         if not self._wants_worker:
