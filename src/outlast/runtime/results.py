@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from outlast.codec.refusal import text_of
 from outlast.core.codec import Codec
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError
@@ -25,3 +26,20 @@ def returned(value: Any, codec: Codec, returns: Any, place: InStep) -> tuple[byt
     except OutlastError as refused:
         what = f"step {place.step_id} of run {place.run_id} returned what cannot be stored"
         raise type(refused)(f"{what}: {refused}") from None
+
+
+def facts_as_json(annotations: dict[str, Any]) -> str:
+    """Return annotations as JSON.
+
+    They are for people, so what JSON cannot hold is told by its text, and never fails.
+    """
+    import json  # noqa: PLC0415 - seldom needed, and slow to import
+
+    facts = {}
+    for name, fact in annotations.items():
+        try:
+            json.dumps(fact, allow_nan=False)
+            facts[name] = fact
+        except Exception:  # noqa: BLE001 - it may be anything
+            facts[name] = text_of(fact)
+    return json.dumps(facts)

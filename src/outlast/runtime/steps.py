@@ -12,7 +12,6 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from outlast.codec.refusal import text_of
 from outlast.core.certainty import DID_NOT_HAPPEN, beside
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError, StepTimeout
@@ -24,7 +23,7 @@ from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
 from outlast.runtime.notices import of_error
-from outlast.runtime.results import returned
+from outlast.runtime.results import facts_as_json, returned
 from outlast.runtime.step_turns import StepTurns, next_number
 
 if TYPE_CHECKING:
@@ -357,7 +356,7 @@ class Steps:
             data = worker.codec.encode_error(error)
             error = worker.codec.decode_error(data)
         if annotations:
-            note = _facts(beside(annotations, note))
+            note = facts_as_json(beside(annotations, note))
         late = pending.withdrawn or engine.outcome is not None
         run.output.settle(pending, number)
         record = engine.event(
@@ -388,20 +387,3 @@ class Steps:
 def _not_started(pending: Pending) -> int:
     """Return how many attempts were written down and never begun: they count for nothing."""
     return sum(attempt.note == NOT_STARTED for attempt in pending.attempts)
-
-
-def _facts(annotations: dict[str, Any]) -> str:
-    """Return annotations as JSON.
-
-    They are for people, so what JSON cannot hold is told by its text, and never fails.
-    """
-    import json  # noqa: PLC0415 - seldom needed, and slow to import
-
-    facts = {}
-    for name, fact in annotations.items():
-        try:
-            json.dumps(fact, allow_nan=False)
-            facts[name] = fact
-        except Exception:  # noqa: BLE001 - it may be anything
-            facts[name] = text_of(fact)
-    return json.dumps(facts)
