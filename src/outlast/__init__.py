@@ -43,6 +43,7 @@ from outlast.runtime.decorators import step, workflow
 from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.lines import queue, rate
+from outlast.runtime.endings import compensate
 from outlast.runtime.messages import receive, send
 from outlast.runtime.notices import Notice
 from outlast.runtime.operations import (
@@ -130,6 +131,7 @@ __all__ = [
     "approve",
     "attempt",
     "call",
+    "compensate",
     "current",
     "fence",
     "heartbeat",

@@ -153,6 +153,8 @@ class AsyncBody:
         raise suspended(self.engine.run_id)
 
     def cancel(self) -> None:
+        if self.engine.compensating:
+            return  # it is ending already, and is to undo the rest all the same
         for task in list(self.engine.loop.unfinished()) if self._main.done() else [self._main]:
             task.cancel()
 

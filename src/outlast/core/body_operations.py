@@ -12,11 +12,12 @@ from outlast.core.codec import Codec
 from outlast.core.definitions import Call
 from outlast.core.effects import InBody
 from outlast.core.emissions import Emission
-from outlast.core.errors import EncodingError, LostRun
+from outlast.core.errors import EncodingError, LostRun, WrongUse
 from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import Kind, Record, RunRow
+from outlast.core.sagas import Compensation
 from outlast.core.waits import Wait
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class BodyOperations:
     outcome: Outcome | None
     on_forgotten: Callable[[str], None]
     calls: dict[str, Pending]
+    compensations: list[Compensation]
     withdrawn: list[Pending]
     _recorded: deque[Record]
     _patches: dict[str, bool]
@@ -53,20 +55,49 @@ class BodyOperations:
     def issue(self, call: Call[Any]) -> CallFuture:
         """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
         self.check()
-        key, codec = call.key, self.codec
+        return self._issue(call, *self._arguments(call))
+
+    def issue_registered(self, undo: Compensation) -> CallFuture:
+        """Take the call of a compensation, now that it is to be made."""
+        self.check()
+        future = self._issue(undo.call, undo.encoded, undo.args)
+        future.pending.undoes = True
+        future.pending.encoded = undo.encoded  # what the call holds may have changed since
+        return future
+
+    def compensate(self, call: Call[Any]) -> None:
+        """Keep a call for when the body fails. Raises WrongUse for one that was made already."""
+        self.check()
+        pending = self.calls.get(call.key)
+        if pending is not None and pending.cause == self.loop.seq and pending in self._starts and not call.detached:
+            self._starts.remove(pending)  # a sync workflow issues a call at once; this turn has not started it
+            del self.calls[call.key]
+            call.future = None
+        elif call.key in self.calls or call.key in self._done:
+            raise WrongUse(
+                f"run {self.run_id}: {call.key} was started before it was given to outlast.compensate, which makes it "
+                "only when the run fails; make the call in the argument: outlast.compensate(undo(...))"
+            )
+        self.compensations.append(Compensation(call, *self._arguments(call)))
+
+    def _arguments(self, call: Call[Any]) -> tuple[bytes, bytes]:
+        """Return the arguments of a call encoded, and as they are recorded. Raises EncodingError."""
+        codec = self.codec
         whole = call.kwargs or not call.is_step  # a child's arguments are its run's input
         args = [list(call.args), call.kwargs] if whole else list(call.args)
         try:
             encoded = codec.encode(args)
         except EncodingError as refused:
-            what = f"the arguments of {key} in run {self.run_id} cannot be stored"
+            what = f"the arguments of {call.key} in run {self.run_id} cannot be stored"
             raise type(refused)(f"{what}: {refused}") from None
+        return encoded, recorded_args(codec.comparable(args, encoded))
+
+    def _issue(self, call: Call[Any], encoded: bytes, recorded: bytes) -> CallFuture:
+        key = call.key
         if key in self.calls or key in self._done:
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
         future = CallFuture(loop=self.loop)
-        pending = future.pending = Pending(
-            cast("Engine", self), call, encoded, recorded_args(codec.comparable(args, encoded)), future
-        )
+        pending = future.pending = Pending(cast("Engine", self), call, encoded, recorded, future)
         if isinstance(call.definition, Wait) and call.definition.timeout is not None:
             due = self.loop.now + call.definition.timeout
             timer = RunTimer(due, self._too_late, (pending,), self.loop, None)

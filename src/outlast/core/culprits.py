@@ -13,6 +13,10 @@ class Culprits:
         """Note that this error is the outcome of the call with this identity."""
         self._given[id(error)] = (error, key)
 
+    def blame(self, error: BaseException, key: str) -> None:
+        """Say whose an error is that was made of several."""
+        self._given[id(error)] = (error, key)
+
     def of(self, error: BaseException) -> str:
         """Return the identity of the call whose recorded error this is, or that it came from, or ''."""
         seen: set[int] = set()

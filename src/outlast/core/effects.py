@@ -36,6 +36,10 @@ class Operations(Protocol):
         """Hand in a call. The future completes when its outcome is delivered."""
         ...
 
+    def compensate(self, call: Call[Any]) -> None:
+        """Keep a call that undoes something, for when the body fails or is cancelled."""
+        ...
+
     def block(self, future: asyncio.Future[Any]) -> Any:
         """Wait in the body's thread for a future; return its result or raise its error."""
         ...

@@ -44,6 +44,7 @@ from outlast.core.frames import locate
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending, carried
 from outlast.core.records import EVENTS, Kind, Record, RunRow
+from outlast.core.sagas import Compensation, note_undone
 from outlast.core.transitions import Status
 from outlast.core.waits import Wait
 
@@ -73,6 +74,8 @@ class Engine(BodyOperations):
         self.unsent: list[Record] = []
         self.emitted: list[Emission] = []  # in live turns, for others to see
         self.calls: dict[str, Pending] = {}  # that have no outcome
+        self.compensations: list[Compensation] = []  # in order of registration; made in reverse when the body fails
+        self.compensating = False  # the body has failed, and what it did is being undone
         self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
         self.last_seq = records[-1].seq if records else 0
         self.last_at = max((r.at for r in records), default=self.loop.now)
@@ -86,6 +89,7 @@ class Engine(BodyOperations):
         self._done: set[str] = set()  # calls that have an outcome
         self._culprits = Culprits()
         self.culprit = self._culprits.of
+        self.blame = self._culprits.blame
 
     # -- driving it (runtime) --------------------------------------------------
 
@@ -206,15 +210,15 @@ class Engine(BodyOperations):
             return
         if self.loop.trespass is not None:
             self.outcome = Outcome(Status.FAILED, error=self.loop.trespass)
+            note_undone(self, self.loop.trespass)
         elif self._spins():
-            self.outcome = Outcome(
-                Status.FAILED,
-                error=Spinning(
-                    f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end, while "
-                    "nothing it could wait for is pending (no turn may be that long); wait for a step, a timer or an "
-                    "asyncio primitive instead of looping over sleep(0)"
-                ),
+            spinning = Spinning(
+                f"run {self.run_id}: the body of workflow {self.workflow} yields to itself without end, while "
+                "nothing it could wait for is pending (no turn may be that long); wait for a step, a timer or an "
+                "asyncio primitive instead of looping over sleep(0)"
             )
+            note_undone(self, spinning)
+            self.outcome = Outcome(Status.FAILED, error=spinning)
 
     # -- replay --------------------------------------------------------------------
 

@@ -95,6 +95,7 @@ class Pending:
         "queued",
         "resolution",
         "timer",
+        "undoes",
         "withdrawn",
     )
 
@@ -117,6 +118,7 @@ class Pending:
         self.begun = False  # its child run is started, and that is recorded
         self.queued = False  # for `take_starts`
         self.timer: RunTimer | None = None  # that ends the wait
+        self.undoes = False  # it is a compensation
         self.withdrawn = False  # nobody waits for it any more
         self.given_up = ""  # then: in the turn of which event, which is the same in every replay
 

@@ -15,6 +15,7 @@ from outlast.core.certainty import may_have_happened
 from outlast.core.errors import DecodingError, EncodingError, InDoubt, NotResumable
 from outlast.core.identity import shown
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
+from outlast.core.sagas import is_compensation
 from outlast.core.telling import error_line, name_and_text
 from outlast.core.transitions import Status
 from outlast.runtime.aftermath import aftermath, is_effect, unheard_failures
@@ -72,6 +73,16 @@ def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record]) -> tuple
     again = {r.key for r in unheard}
     dropped |= {r.seq for r in records if r.key in again and r.kind is Kind.ATTEMPT}
     return tuple(sorted(dropped))
+
+
+def check_undone(run: RunRow, records: Sequence[Record]) -> None:
+    """Raise NotResumable where a run that no step has failed undid what it had done: it cannot go on from there."""
+    undone = next((r for r in records if is_compensation(r) and is_effect(r)), None)
+    if undone is not None:
+        raise NotResumable(
+            f"run {run.id} failed, and what it had done was undone: {_noun(undone)} {shown(undone.key)} was recorded "
+            f"after that. Start a new course instead: outlast fork {run.id} '{undone.key}'"
+        )
 
 
 def _open_again(cause: Record, records: Sequence[Record]) -> Record | None:

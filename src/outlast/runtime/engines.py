@@ -14,6 +14,7 @@ from outlast.core.engine import Engine
 from outlast.core.errors import DecodingError, OutlastError
 from outlast.core.functions import Definition
 from outlast.core.records import Record, RunRow
+from outlast.core.sagas import compensated, compensated_in_thread
 from outlast.runtime.moves import tell_if_moved
 from outlast.runtime.threads import ThreadBody
 
@@ -32,7 +33,7 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
         function = definition.call if isinstance(definition, Step) else definition.fn
 
         async def main() -> Any:
-            return await function(*args, **kwargs)
+            return await compensated(engine, lambda: function(*args, **kwargs))
 
         body = AsyncBody(main, soon=partial(worker.loop.call_soon, context=contextvars.Context()))
         engine = Engine(row, records, worker.codec, body)
@@ -40,7 +41,11 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
         engine.on_forgotten = partial(_tell_forgotten, worker, row)
         engine.function = definition.fn
         return engine
-    thread = ThreadBody(lambda: definition.fn(*args, **kwargs), worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
+
+    def run() -> Any:
+        return compensated_in_thread(engine, lambda: definition.fn(*args, **kwargs))
+
+    thread = ThreadBody(run, worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
     engine = Engine(row, records, worker.codec, thread, blocking=True)
     engine.function = definition.fn
     return engine

@@ -21,7 +21,7 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import ENDED, Reason, Status
 from outlast.runtime.aftermath import cause_of_end
-from outlast.runtime.cuts import children_first, in_doubt_again, plan_fork, stretches, what_to_drop
+from outlast.runtime.cuts import check_undone, children_first, in_doubt_again, plan_fork, stretches, what_to_drop
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rules import keepable
@@ -82,6 +82,8 @@ async def resume(app: Client, id: str) -> Run[Any]:
                 f"run {id} failed by the error of {run.culprit}, and its journal has no such outcome to forget, so it "
                 f"would fail in the same way; start a new course instead: outlast fork {id} STEP"
             )
+        elif run.status is Status.FAILED:
+            check_undone(run, loaded.records)
         if run.status is not Status.STUCK:
             await _check_children(app, loaded, cause, drop)
         last = loaded.records[-1].seq if loaded.records else 0

@@ -19,6 +19,7 @@ from outlast.core.frames import locate
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
 from outlast.runtime.approvals import ApprovalWait
+from outlast.core.sagas import COMPENSATION
 from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
@@ -355,6 +356,8 @@ class Steps:
             locate(error, pending.call.definition.fn)
             data = worker.codec.encode_error(error)
             error = worker.codec.decode_error(data)
+        if pending.undoes and note in ("", DID_NOT_HAPPEN):
+            annotations = {**(annotations or {}), COMPENSATION: True}
         if annotations:
             note = facts_as_json(beside(annotations, note))
         late = pending.withdrawn or engine.outcome is not None

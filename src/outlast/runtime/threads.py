@@ -109,8 +109,8 @@ class ThreadBody:
             threading.Event().wait()
 
     def cancel(self) -> None:
-        """The thread sees a cancellation where it waits, once."""
-        self._cancelling = True
+        """The thread sees a cancellation where it waits, once; not while it undoes what it did: it is ending then."""
+        self._cancelling = not self.engine.compensating
 
     def stop(self) -> None:
         self._stopped = True
