@@ -40,10 +40,10 @@ from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
 from outlast.runtime.approvals import Approval, approve
 from outlast.runtime.decorators import step, workflow
+from outlast.runtime.endings import compensate
 from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.lines import queue, rate
-from outlast.runtime.endings import compensate
 from outlast.runtime.messages import receive, send
 from outlast.runtime.notices import Notice
 from outlast.runtime.operations import (

@@ -9,6 +9,7 @@ from typing import Any
 
 from outlast.core.records import Kind, Record, RunRow, WorkerRow
 from outlast.core.transitions import Reason, Status
+from outlast.stores.course_verbs import ContinueAs
 from outlast.stores.protocol import RunFilter, Store
 from outlast.stores.verbs import (
     Answer,
@@ -170,6 +171,12 @@ def finish(
     """Return a finish by the run's owner."""
     ending: dict[str, Any] = {"result": b"42"} if status is Status.SUCCEEDED else {"error": b"boom"}
     return Finish(**{**by_owner(run, worker), "status": status, "last_seq": last_seq, **ending} | fields)
+
+
+def next_turn(run: RunRow, last_seq: int = 0, worker: str | None = None, **fields: Any) -> ContinueAs:
+    """Return the beginning of a run's next turn, by its owner."""
+    new = {"incarnation": f"{run.incarnation}'", "workflow": "flow", "definition": "", "input": b"[]", "options": "{}"}
+    return ContinueAs(**{**by_owner(run, worker), "last_seq": last_seq, "at": 200.0, **new} | fields)
 
 
 def by_owner(run: RunRow, worker: str | None = None) -> dict[str, Any]:

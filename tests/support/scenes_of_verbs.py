@@ -12,6 +12,7 @@ import msgspec
 
 from outlast.core.records import Fork, Kind, WorkerRow
 from outlast.core.transitions import Reason, Status
+from outlast.stores.course_verbs import Hold, Move, Terminate
 from outlast.stores.protocol import RunFilter
 from outlast.stores.verbs import (
     Beat,
@@ -31,6 +32,7 @@ from tests.conformance.world import (
     World,
     finish,
     message,
+    next_turn,
     park,
     record,
     release,
@@ -172,10 +174,34 @@ def prune(world: World) -> Sequence[Verb]:
     return [Prune(before=world.clock.wall())]
 
 
+def continue_as(world: World) -> Sequence[Verb]:
+    run = running(world)
+    running(world, "child", parent=run.pk, parent_key="main/flow#1")
+    world.do(message())
+    return [write(run, record(1)), next_turn(run, last_seq=1)]
+
+
+def terminate(world: World) -> Sequence[Verb]:
+    parent = running(world, "parent")
+    running(world, parent=parent.pk, parent_key="main/flow#1")
+    return [Terminate(id="run", worker="w1", by="ann")]
+
+
+def hold(world: World) -> Sequence[Verb]:
+    running(world)
+    return [Hold(held=True, workflow="flow")]
+
+
+def move(world: World) -> Sequence[Verb]:
+    world.start(incarnation="inc-run")
+    return [Move(workflow="flow", to="other")]
+
+
 SCENES: tuple[Scene, ...] = (
     register, beat, leave, take_over_of_a_process_that_is_gone, claim, write_of_a_run_that_is_known, write_of_two_runs,
     write_that_delivers_a_message, write_and_park, write_and_release, write_and_stick, write_and_finish_of_a_child,
     starts, start_of_a_child_before_its_parent_parks, send, cancel, resolve, resume, fork, prune,
+    continue_as, terminate, hold, move,
 )  # fmt: skip
 
 

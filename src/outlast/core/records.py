@@ -133,12 +133,16 @@ class RunRow(msgspec.Struct, kw_only=True, gc=False):
     priority: int = 0  # higher goes first
     dedup: str = ""  # held until its end: no other run of its workflow has the same
     debounce: str = ""  # held until its first claim
+    turn: int = 1  # how often it has begun: one more for each `continue_as`
+    turned: float | None = None  # when its turn began, if that is not the first
+    held: bool = False  # nobody may claim it until it is given free
+    cancelling: float | None = None  # when its cancellation was asked for
 
     @property
     def began(self) -> float:
         """The time of the body's first drain: the first claim, or for a fork that of the run it was copied from."""
         copied = self.forks[0].began if self.forks else 0.0
-        return copied or self.started or self.created
+        return copied or self.turned or self.started or self.created
 
 
 class InboxRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

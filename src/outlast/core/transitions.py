@@ -72,6 +72,7 @@ TABLE: dict[tuple[Status, Event], Status] = {
     (S.RUNNING, E.STICK): S.STUCK,
     (S.WAITING, E.CLAIM): S.RUNNING,
     (S.WAITING, E.WAKE): S.WAITING,  # stays waiting, but due now
+    (S.WAITING, E.CANCEL): S.CANCELLED,  # by force
     (S.STUCK, E.WAKE): S.STUCK,  # kept for when it goes on
     (S.STUCK, E.RESOLVE): S.PENDING,
     (S.STUCK, E.RESUME): S.PENDING,

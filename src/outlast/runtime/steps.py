@@ -18,8 +18,8 @@ from outlast.core.errors import OutlastError, StepTimeout
 from outlast.core.frames import locate
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Kind, Record
-from outlast.runtime.approvals import ApprovalWait
 from outlast.core.sagas import COMPENSATION
+from outlast.runtime.approvals import ApprovalWait
 from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt

@@ -91,6 +91,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_after: float | None = None
     created_before: float | None = None
     due_before: float | None = None
+    held: bool | None = None
 
 
 class ApprovalFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,8 @@ from outlast.stores.verbs import StartRun
 RUN_COLUMNS = (
     "pk, id, incarnation, workflow, definition, is_step, input, options, status, reason, detail, owner, claim, due, "
     "crashes, parent, parent_key, forks, created, started, ended, result, error, culprit, python, version, queue, "
-    "queue_key, priority, dedup, debounce"
+    "queue_key, priority, dedup, debounce, "
+    "turn, turned, held, cancelling"
 )
 NEW_RUN_COLUMNS = (  # without its input, which a store may keep elsewhere
     "id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, parent, parent_key, "
@@ -61,7 +62,16 @@ def run_row(row: Row) -> RunRow:
     run.reason = Reason(run.reason) if run.reason is not None else None
     run.forks = _decode_forks(str(run.forks))
     run.input = run.input or b""
+    run.held = bool(run.held)
     return run
+
+
+def as_started(run: RunRow, first: Row | None) -> RunRow:
+    """Return a run with the incarnation and the call that it was started with; `first` is its row of `firsts`."""
+    if first is None:
+        return run
+    incarnation, workflow, definition, given = first
+    return replace(run, incarnation=incarnation, workflow=workflow, definition=definition, input=given or b"")
 
 
 def listed_run(row: Row) -> RunRow:

@@ -19,6 +19,7 @@ from outlast.core.queues import KEY_MAX_BYTES
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval
+from outlast.stores.course_verbs import ContinueAs, Move
 from outlast.stores.emitted import Settled, Value
 from outlast.stores.verbs import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
 
@@ -85,6 +86,8 @@ def _bad_size(verb: Verb) -> str | None:
             return _too_long("approval's id", approval.id) or _too_long("identity", approval.key)
         case Send():
             return _too_long("run id", verb.id) or _too_long("message id", verb.message_id)
+        case ContinueAs(workflow=name) | Move(to=name):
+            return _too_long("workflow name", name)
         case _:
             return None
 
@@ -254,6 +257,11 @@ def crash_loop(crashes: int) -> str:
     """Say why a run is stuck in a crash loop."""
     who = "1 worker" if crashes == 1 else f"{crashes} workers in a row"
     return f"{who} died under this run without a new record of it"
+
+
+def terminated(by: str) -> str:
+    """Say that a run was ended by force."""
+    return f"cancelled by force by {by}" if by else "cancelled by force"
 
 
 def prefix_end(prefix: str) -> str | None:

@@ -38,8 +38,8 @@ SETTLED = frozenset({Kind.RESOLUTION, Kind.LATE, Kind.STEP, Kind.ATTEMPT})
 def start_run(t: Tables, verb: StartRun) -> Answer:
     """Create a run, or find it."""
     known = t.by_id(verb.run.id)
-    if known and known.row.incarnation == verb.run.incarnation:
-        return Started(copy.copy(known.row), created=True, mail=bool(known.inbox))
+    if known and (known.first or known.row).incarnation == verb.run.incarnation:
+        return Started(copy.copy(known.row), created=known.first is None, mail=bool(known.inbox))
     held: Hold | Fenced = Hold.OWNED
     if verb.run.parent is not None and verb.parent_claim is not None:
         held = t.hold(verb.run.parent, verb.parent_worker or "", verb.parent_claim)
@@ -76,9 +76,9 @@ def _same_terms(t: Tables, verb: StartRun) -> Answer | None:
 
 
 def _start_again(t: Tables, verb: StartRun, known: Entry, *, told: bool) -> Answer:
-    row, run = known.row, verb.run
-    if (row.workflow, row.is_step, row.input) != (run.workflow, run.is_step, run.input):
-        return Conflict(copy.copy(row))
+    row, run, first = known.row, verb.run, known.first or known.row
+    if (first.workflow, first.is_step, first.input) != (run.workflow, run.is_step, run.input):
+        return Conflict(copy.copy(first))
     parent = t.runs.get(run.parent) if run.parent is not None else None
     if parent is not None and not told and parent.row.status not in ENDED:
         if (parent.pk, run.parent_key) != (row.parent, row.parent_key):
@@ -149,6 +149,7 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
         drop_unsettled(entry.output)
         row.detail = f"cancelled by {verb.by}" if verb.by else "cancelled"
         return Done(t.tell_parents(entry))
+    row.cancelling = row.cancelling or t.clock.wall()
     t.put(entry, Kind.CANCEL, "", CANCEL_ID, True, verb.by.encode())
     return Done(_woken(entry))
 
@@ -225,7 +226,7 @@ def resume(t: Tables, verb: Resume) -> Answer:
         row.debounce = "" if other.debounce == row.debounce and other.started is None else row.debounce
     _pending(t, entry, Event.RESUME)
     row.ended = row.result = row.error = None
-    row.culprit = ""
+    row.culprit, row.cancelling = "", None
     entry.resumed = verb
     return Done((entry.pk,))
 

@@ -68,6 +68,7 @@ def _waiting(t: Tables, name: str, workflows: Sequence[str], now: float, *, begu
         if row.queue == name
         and row.status in CLAIMABLE
         and row.workflow in workflows
+        and not row.held
         and row.due is not None
         and (row.due <= now or is_queued(row.status, row.claim, row.due, row.created))
         and (row.started is not None) is begun
@@ -101,7 +102,7 @@ def next_due(t: Tables, workflows: Sequence[str], queues: Sequence[str], worker:
             return now
         begun = _begun(t, row, now)
         since = now if turns.room_in_rate(row.limits, begun) else 0.0
-        rows = [e.row for e in t.runs.values() if e.row.queue == name and e.row.due is not None]
+        rows = [e.row for e in t.runs.values() if e.row.queue == name and e.row.due is not None and not e.row.held]
         old = [r.due for r in rows if r.started is not None and r.due is not None and r.due > now]
         new = [r.due for r in rows if r.started is None and r.due is not None and r.due > since]
         found += turns.later(row.limits, begun, [min(old, default=None)], [min(new, default=None)])

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import ENDED, Status
-from outlast.stores.memory import approvals, client_verbs, verbs
+from outlast.stores.memory import approvals, client_verbs, courses, verbs
 from outlast.stores.memory import queues as memory_queues
 from outlast.stores.memory.tables import Tables
 from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
 from outlast.stores.rules import is_queued, objection
 from outlast.stores.verbs import Answer, Verb
 
-VERBS = verbs.VERBS | client_verbs.VERBS | approvals.VERBS
+VERBS = verbs.VERBS | client_verbs.VERBS | approvals.VERBS | courses.VERBS
 
 
 class MemoryStore:
@@ -122,8 +122,8 @@ class MemoryStore:
     def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
         """Return when the next run of these workflows may be claimed."""
         with self._lock:
-            now, runs = self.now(), self._tables.runs.values()
-            rows = [e.row for e in runs if e.row.workflow in workflows and not e.row.queue]
+            now = self.now()
+            rows = [row for row in self._tables.claimable(workflows) if not row.queue]
             first = min(
                 (
                     min(row.due, now) if is_queued(row.status, row.claim, row.due, row.created) else row.due
@@ -217,6 +217,7 @@ def _fits(row: RunRow, wanted: RunFilter) -> bool:
         (wanted.version, row.version),
         (wanted.owner, row.owner),
         (wanted.parent, row.parent),
+        (wanted.held, row.held),
     )
     return (
         all(want is None or want == have for want, have in exact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ class Entry:
     inbox: dict[int, InboxRow] = field(default_factory=dict)
     taken: set[tuple[Kind, str]] = field(default_factory=set)  # messages delivered, and cancellations in this life
     given_up: set[str] = field(default_factory=set)  # how its parent gave it up, in any life
+    first: RunRow | None = None  # the run at its start, where it has continued as something else since
     waiters: set[tuple[int, str]] = field(default_factory=set)  # (run, key) to tell besides the parent
     output: RunOutput = field(default_factory=RunOutput)
 
@@ -106,6 +108,10 @@ class Tables:
         """Return the answer to a worker whose claim is no longer valid."""
         why = self.lease_lost(worker)
         return Fenced(why or lost_claim(run, worker, claim), worker_lost=why is not None)
+
+    def claimable(self, workflows: Sequence[str]) -> list[RunRow]:
+        """Return the runs of these workflows that are not held back."""
+        return [entry.row for entry in self.runs.values() if entry.row.workflow in workflows and not entry.row.held]
 
     def owned(self, worker: str) -> list[Entry]:
         """Return the runs that a worker owns, in order of their keys."""

@@ -145,6 +145,7 @@ def claim(t: Tables, verb: Claim) -> Answer:
         if entry.row.status in CLAIMABLE
         and entry.row.workflow in verb.workflows
         and not entry.row.queue
+        and not entry.row.held
         and entry.row.due is not None
         and (entry.row.due <= now or is_queued(entry.row.status, entry.row.claim, entry.row.due, entry.row.created))
     ]

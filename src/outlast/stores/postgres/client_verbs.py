@@ -14,6 +14,7 @@ from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.emits import drop_unsettled
 from outlast.stores.postgres.arrays import Ints
 from outlast.stores.postgres.batch import Again, Batch
+from outlast.stores.postgres.courses import first_turn
 from outlast.stores.postgres.early import ask_for_early, keep_early
 from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.postgres.journal import insert
@@ -43,16 +44,17 @@ from outlast.stores.verbs import (
 def start_run(b: Batch, verb: StartRun) -> Answer:
     """Create a run, or find it."""
     known = b.run_by_id(verb.run.id)
-    if known and known.incarnation == verb.run.incarnation:
+    first = first_turn(b, known) if known else None
+    if known and first and first.incarnation == verb.run.incarnation:
         mail = bool(b.rows("SELECT 1 FROM inbox WHERE run = %s LIMIT 1", known.pk))
-        return Started(known, created=True, mail=mail)
+        return Started(known, created=known.turn == 1, mail=mail)
     held: Hold | Fenced = Hold.OWNED
     if verb.run.parent is not None and verb.parent_claim is not None:
         held = b.hold(verb.run.parent, verb.parent_worker or "", verb.parent_claim)
         if isinstance(held, Fenced):
             return held
-    if known:
-        return _start_again(b, verb.run, known, told=held is Hold.PAST)
+    if known and first:
+        return _start_again(b, verb.run, known, first, told=held is Hold.PAST)
     if (same := same_terms(b, verb)) is not None:
         return same
     if held is Hold.PAST:
@@ -66,9 +68,9 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     return Started(b.run(pk), created=True, mail=bool(mail))
 
 
-def _start_again(b: Batch, run: RunRow, known: RunRow, *, told: bool) -> Answer:
-    if (known.workflow, known.is_step, known.input) != (run.workflow, run.is_step, run.input):
-        return Conflict(known)
+def _start_again(b: Batch, run: RunRow, known: RunRow, first: RunRow, *, told: bool) -> Answer:
+    if (first.workflow, first.is_step, first.input) != (run.workflow, run.is_step, run.input):
+        return Conflict(first)
     if run.parent is None or told:
         return Started(known, created=False)
     b.lock_runs([known.pk])  # so that it does not end before it knows who waits for it
@@ -158,6 +160,7 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {verb.by}" if verb.by else "cancelled")
         drop_unsettled(RunOutput(b, run.pk))
         return Done(b.tell_parents(b.run(run.pk)))
+    b.run_sql("UPDATE runs SET cancelling = coalesce(cancelling, %s) WHERE pk = %s", b.now, run.pk)
     b.put(InboxRow(id=0, run=run.pk, kind=Kind.CANCEL, key="", message_id=CANCEL_ID, value=verb.by.encode()))
     return Done(_woken(run.pk, run.status))
 
@@ -258,7 +261,7 @@ def resume(b: Batch, verb: Resume) -> Answer:
         insert(b, [(run.pk, verb.again)])
     give_up_keys(b, run)
     _pending(b, run, Event.RESUME)
-    b.run_sql("UPDATE runs SET resumed = %s WHERE pk = %s", this, run.pk)
+    b.run_sql("UPDATE runs SET resumed = %s, cancelling = NULL WHERE pk = %s", this, run.pk)
     return Done((run.pk,))
 
 
@@ -284,6 +287,7 @@ def prune(b: Batch, verb: Prune) -> Answer:
             ("stream_items", "run"),
             ("stream_sources", "run"),
             ("published", "run"),
+            ("firsts", "run"),
             ("runs", "pk"),
         ):
             b.run_sql(f"DELETE FROM {table} WHERE {column} = ANY (%s)", pks)

@@ -26,6 +26,7 @@ from psycopg import sql
 
 from outlast.core.errors import StoreError
 from outlast.stores.approval_verbs import AnswerApproval
+from outlast.stores.course_verbs import Hold, Move, Terminate
 from outlast.stores.postgres.connections import ENDED, Connections, Db, Link
 from outlast.stores.postgres.times import SERVER_TIME
 from outlast.stores.queue_verbs import PauseQueue
@@ -68,7 +69,23 @@ NEWS = (
 
 # What gives others something to do, or ends what they wait for.
 TELLING = frozenset(
-    {AnswerApproval, Cancel, Finish, ForkRun, Leave, PauseQueue, Release, Resolve, Resume, Send, Stick, TakeOver}
+    {
+        Hold,
+        Move,
+        Terminate,
+        AnswerApproval,
+        Cancel,
+        Finish,
+        ForkRun,
+        Leave,
+        PauseQueue,
+        Release,
+        Resolve,
+        Resume,
+        Send,
+        Stick,
+        TakeOver,
+    }
 )
 
 

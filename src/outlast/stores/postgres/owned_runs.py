@@ -6,7 +6,7 @@ from outlast.core.transitions import CLAIMABLE, Event, Status, after
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.queues import note_starts, turns_of
-from outlast.stores.postgres.schema import QUEUED
+from outlast.stores.postgres.schema import FREE, QUEUED
 from outlast.stores.rows import RUN_COLUMNS, Row, run_row
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.turns import shared
@@ -31,8 +31,8 @@ CLAIM = (
     "ORDER BY runs.due, runs.pk LIMIT %s FOR NO KEY UPDATE SKIP LOCKED) AS due "
     f"ORDER BY due.due, due.pk LIMIT %s)) RETURNING {RUN_COLUMNS}"
 )
-CLAIM_DUE = CLAIM.format("due IS NOT NULL AND due <= %s AND queue = ''")
-CLAIM_AHEAD = CLAIM.format(f"due > %s AND {QUEUED} AND queue = ''")
+CLAIM_DUE = CLAIM.format(f"due IS NOT NULL AND due <= %s AND queue = '' AND {FREE}")
+CLAIM_AHEAD = CLAIM.format(f"due > %s AND {QUEUED} AND queue = '' AND {FREE}")
 # What another has locked is let go of, and so is what it has changed meanwhile.
 CLAIM_CHOSEN = (
     f"{TAKE} WHERE pk = ANY (ARRAY (SELECT pk FROM runs WHERE pk = ANY (%s) AND due IS NOT NULL "

@@ -16,7 +16,7 @@ from outlast.stores import turns
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.connections import Db
-from outlast.stores.postgres.schema import QUEUED
+from outlast.stores.postgres.schema import FREE, QUEUED
 from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rows import Row
 from outlast.stores.rules import bad_text
@@ -44,7 +44,7 @@ FROM line CROSS JOIN LATERAL (
     SELECT due, pk FROM runs WHERE {where} AND priority = line.priority AND queue_key = line.key AND due <= %s
     AND workflow = ANY (%s) ORDER BY due, pk LIMIT %s) AS first
 """
-WHERE = "queue = %s AND queue <> '' AND due IS NOT NULL AND started IS {}"
+WHERE = "queue = %s AND queue <> '' AND due IS NOT NULL AND started IS {} AND " + FREE
 HEADS_NEW, HEADS_BEGUN = HEADS.format(where=WHERE.format("NULL")), HEADS.format(where=WHERE.format("NOT NULL"))
 AHEAD = f"workflow = ANY (%s) AND due > %s AND {QUEUED} AND queue <> ''"
 # Runs whose time seems to come, since the clock was set back: it has come.
@@ -57,7 +57,10 @@ BEGUN = (
     "SELECT count(*), coalesce(min(at), 0) FROM (SELECT at FROM uses WHERE rate = %s AND at > %s AND at <= %s "
     "ORDER BY at DESC LIMIT %s) AS newest"
 )
-NEXT = "SELECT min(due) FROM runs WHERE queue = %s AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > %s"
+NEXT = (
+    "SELECT min(due) FROM runs WHERE queue = %s AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > %s AND "
+    + FREE
+)
 NEXT_NEW, NEXT_BEGUN = NEXT.format("NULL"), NEXT.format("NOT NULL")
 # By name, as a hash: two queues of one hash wait for each other's looks, and that is all.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('outlast queue ' || current_schema()), hashtext(%s))"

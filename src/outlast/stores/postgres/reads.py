@@ -8,7 +8,7 @@ from typing import Any
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import ENDED, Db
-from outlast.stores.postgres.schema import QUEUED, WORKER_COLUMNS
+from outlast.stores.postgres.schema import FREE, QUEUED, WORKER_COLUMNS
 from outlast.stores.postgres.streams import SOURCES
 from outlast.stores.protocol import Loaded, RunFilter, Survey
 from outlast.stores.rows import (
@@ -118,6 +118,7 @@ def _where(wanted: RunFilter) -> tuple[list[str], list[Any]]:
         ("version = %s", wanted.version),
         ("owner = %s", wanted.owner),
         ("parent = %s", wanted.parent),
+        ("held = %s", wanted.held),
         ("created >= %s", wanted.created_after),
         ("created < %s", wanted.created_before),
         ("due < %s", wanted.due_before),
@@ -146,7 +147,7 @@ def inbox(db: Db, worker: str) -> list[InboxRow]:
 
 NEXT_DUE = (
     "SELECT min(first.due) FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
-    "SELECT due FROM runs WHERE runs.workflow = wanted.workflow AND due IS NOT NULL AND queue = '' "
+    f"SELECT due FROM runs WHERE runs.workflow = wanted.workflow AND due IS NOT NULL AND queue = '' AND {FREE} "
     "ORDER BY due LIMIT 1) AS first"
 )
 AHEAD = (

@@ -274,7 +274,28 @@ CREATE INDEX uses_at ON uses (rate, at);
 CREATE INDEX uses_key ON uses (key) WHERE key <> '';
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES)
+FREE = "NOT held"
+"""What a run is that may be claimed."""
+
+_COURSES = """
+ALTER TABLE runs
+    ADD COLUMN turn bigint NOT NULL DEFAULT 1,
+    ADD COLUMN turned float8,
+    ADD COLUMN held boolean NOT NULL DEFAULT false,
+    ADD COLUMN cancelling float8;
+
+CREATE INDEX runs_held ON runs (pk) WHERE held;
+
+CREATE TABLE firsts (
+    run         bigint PRIMARY KEY,
+    incarnation text COLLATE "C" NOT NULL,
+    workflow    text COLLATE "C" NOT NULL,
+    definition  text COLLATE "C" NOT NULL,
+    input       bytea
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES)
 
 WORKER_COLUMNS = rows.WORKER_COLUMNS.replace(" left,", ' "left",')  # a word of SQL
 
@@ -292,6 +313,7 @@ TABLES = (
     "published",
     "queues",
     "uses",
+    "firsts",
 )
 LOCK = 0x4F75744C  # "OutL": the class of our advisory locks; the second key is the schema's name, hashed
 OLDEST_SERVER = 130_000

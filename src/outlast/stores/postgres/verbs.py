@@ -13,7 +13,8 @@ from typing import Any
 
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.batches import apply_in_order
-from outlast.stores.postgres import approvals, client_verbs, leases, owned_runs, queues, rates
+from outlast.stores.course_verbs import ContinueAs, Hold, Move, Terminate
+from outlast.stores.postgres import approvals, client_verbs, courses, leases, owned_runs, queues, rates
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.faults import REFUSALS
 from outlast.stores.postgres.journal import write
@@ -66,6 +67,10 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     DeclareQueue: queues.declare_queue,
     PauseQueue: queues.pause_queue,
     DrawRate: rates.draw_rate,
+    ContinueAs: courses.continue_as,
+    Terminate: courses.terminate,
+    Hold: courses.hold,
+    Move: courses.move,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from outlast.core.records import ApprovalRow
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
+from outlast.stores.course_verbs import ContinueAs, Terminate
 from outlast.stores.queue_verbs import DrawRate
 from outlast.stores.verbs import (
     Beat,
@@ -46,7 +47,7 @@ class Wants:
             case DrawRate():
                 self.workers.add(verb.worker)
                 self.fences.add(verb.run)
-            case Park() | Release() | Stick() | Finish() | ReopenApproval():
+            case Park() | Release() | Stick() | Finish() | ReopenApproval() | ContinueAs():
                 self.workers.add(verb.worker)
                 self.fences.add(verb.run)
                 self.changes.add(verb.run)
@@ -66,6 +67,10 @@ class Wants:
                     self.fences.add(verb.run.parent)
             case AnswerApproval():
                 self.changes.add(verb.run)
+            case Terminate():
+                self.ids.add(verb.id)
+                if verb.worker is not None:
+                    self.workers.add(verb.worker)
             case Send() | Cancel() | Resolve() | Resume():
                 self.ids.add(verb.id)
             case _:

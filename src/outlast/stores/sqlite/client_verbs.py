@@ -11,6 +11,7 @@ from outlast.stores.emits import drop_unsettled
 from outlast.stores.rows import RECORD_COLUMNS, run_row
 from outlast.stores.rules import CANCEL_ID, Hold
 from outlast.stores.sqlite.batch import LIVE, Batch
+from outlast.stores.sqlite.courses import first_turn
 from outlast.stores.sqlite.journal import INSERT
 from outlast.stores.sqlite.owned_runs import take
 from outlast.stores.sqlite.schema import RUN_COLUMNS
@@ -37,16 +38,17 @@ from outlast.stores.verbs import (
 def start_run(b: Batch, verb: StartRun) -> Answer:
     """Create a run, or find it."""
     known = b.run_by_id(verb.run.id)
-    if known and known.incarnation == verb.run.incarnation:
+    first = first_turn(b, known) if known else None
+    if known and first and first.incarnation == verb.run.incarnation:
         mail = bool(b.rows("SELECT 1 FROM inbox WHERE run = ? LIMIT 1", known.pk))
-        return Started(known, created=True, mail=mail)
+        return Started(known, created=known.turn == 1, mail=mail)
     held: Hold | Fenced = Hold.OWNED
     if verb.run.parent is not None and verb.parent_claim is not None:
         held = b.hold(verb.run.parent, verb.parent_worker or "", verb.parent_claim)
         if isinstance(held, Fenced):
             return held
-    if known:
-        return _start_again(b, verb.run, known, told=held is Hold.PAST)
+    if known and first:
+        return _start_again(b, verb.run, known, first, told=held is Hold.PAST)
     if (same := same_terms(b, verb)) is not None:
         return same
     if held is Hold.PAST:
@@ -60,9 +62,9 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     return Started(b.run(pk), created=True, mail=bool(early))
 
 
-def _start_again(b: Batch, run: RunRow, known: RunRow, *, told: bool) -> Answer:
-    if (known.workflow, known.is_step, known.input) != (run.workflow, run.is_step, run.input):
-        return Conflict(known)
+def _start_again(b: Batch, run: RunRow, known: RunRow, first: RunRow, *, told: bool) -> Answer:
+    if (first.workflow, first.is_step, first.input) != (run.workflow, run.is_step, run.input):
+        return Conflict(first)
     if run.parent is None or told or not b.rows("SELECT 1 FROM runs WHERE pk = ? AND ended IS NULL", run.parent):
         return Started(known, created=False)
     if (run.parent, run.parent_key) != (known.parent, known.parent_key):
@@ -147,6 +149,7 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {verb.by}" if verb.by else "cancelled")
         drop_unsettled(RunOutput(b, run.pk))
         return Done(b.tell_parents(b.run(run.pk)))
+    b.db.execute("UPDATE runs SET cancelling = coalesce(cancelling, ?) WHERE pk = ?", (b.now, run.pk))
     b.put(InboxRow(id=0, run=run.pk, kind=Kind.CANCEL, key="", message_id=CANCEL_ID, value=verb.by.encode()))
     return Done(_woken(run.pk, run.status))
 
@@ -235,7 +238,7 @@ def resume(b: Batch, verb: Resume) -> Answer:
         b.db.execute(INSERT, (run.pk, *astuple(verb.again)))
     give_up_keys(b, run)
     _pending(b, run, Event.RESUME)
-    b.db.execute("UPDATE runs SET resumed = ? WHERE pk = ?", (this, run.pk))
+    b.db.execute("UPDATE runs SET resumed = ?, cancelling = NULL WHERE pk = ?", (this, run.pk))
     return Done((run.pk,))
 
 
@@ -258,6 +261,7 @@ def prune(b: Batch, verb: Prune) -> Answer:
         ("stream_items", "run"),
         ("stream_sources", "run"),
         ("published", "run"),
+        ("firsts", "run"),
         ("inputs", "run"),
         ("approvals", "run"),
         ("runs", "pk"),

@@ -9,7 +9,7 @@ from outlast.stores.rows import run_row
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.sqlite.batch import Batch
 from outlast.stores.sqlite.queues import note_starts, turns_of
-from outlast.stores.sqlite.schema import QUEUED, RUN_COLUMNS
+from outlast.stores.sqlite.schema import FREE, QUEUED, RUN_COLUMNS
 from outlast.stores.turns import shared
 from outlast.stores.verbs import Answer, Claim, Claimed, Done, Failed, Fenced, Finish, Kept, Park, Release, Stick
 
@@ -26,12 +26,12 @@ TAKE = (
     "python = coalesce(nullif(?6, ''), python) WHERE pk = ?1"
 )
 DUE = (
-    "SELECT due, pk FROM runs WHERE workflow = ? AND due IS NOT NULL AND queue = '' AND due <= ? "
+    f"SELECT due, pk FROM runs WHERE workflow = ? AND due IS NOT NULL AND queue = '' AND {FREE} AND due <= ? "
     "ORDER BY due, pk LIMIT ?"
 )
 AHEAD = (
     "SELECT due, pk FROM runs INDEXED BY runs_queued WHERE workflow = ? AND due > ? "
-    f"AND {QUEUED} AND queue = '' ORDER BY due, pk LIMIT ?"
+    f"AND {QUEUED} AND queue = '' AND {FREE} ORDER BY due, pk LIMIT ?"
 )
 
 

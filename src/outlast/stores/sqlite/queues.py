@@ -14,7 +14,7 @@ from outlast.stores import turns
 from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rows import Row
 from outlast.stores.sqlite.batch import Batch
-from outlast.stores.sqlite.schema import QUEUED
+from outlast.stores.sqlite.schema import FREE, QUEUED
 from outlast.stores.turns import QUEUE, Begun, Places, Waiting
 from outlast.stores.verbs import Answer, Claim, Done, Refused
 
@@ -39,7 +39,7 @@ FROM line CROSS JOIN runs AS r ON r.pk IN (
     SELECT pk FROM runs WHERE {where} AND priority = line.priority AND queue_key = line.key AND due <= ?2
     AND workflow IN (SELECT value FROM json_each(?3)) ORDER BY due, pk LIMIT ?4)
 """
-WHERE = "queue = ?1 AND queue <> '' AND due IS NOT NULL AND started IS {}"
+WHERE = "queue = ?1 AND queue <> '' AND due IS NOT NULL AND started IS {} AND " + FREE
 HEADS_NEW, HEADS_BEGUN = HEADS.format(where=WHERE.format("NULL")), HEADS.format(where=WHERE.format("NOT NULL"))
 # Runs whose time seems to come, since the clock was set back: it has come.
 AHEAD = f"workflow = ?1 AND due > ?2 AND {QUEUED} AND queue <> ''"
@@ -50,7 +50,10 @@ BEGUN = (
     "SELECT count(*), coalesce(min(at), 0) FROM (SELECT at FROM uses WHERE rate = ? AND at > ? AND at <= ? "
     "ORDER BY at DESC LIMIT ?) AS newest"
 )
-NEXT = "SELECT min(due) FROM runs WHERE queue = ? AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > ?"
+NEXT = (
+    "SELECT min(due) FROM runs WHERE queue = ? AND queue <> '' AND due IS NOT NULL AND started IS {} AND due > ? AND "
+    + FREE
+)
 NEXT_NEW, NEXT_BEGUN = NEXT.format("NULL"), NEXT.format("NOT NULL")
 
 Look = Callable[..., list[Row]]

@@ -22,7 +22,7 @@ from outlast.stores.rows import (
     worker_row,
 )
 from outlast.stores.rules import prefix_end
-from outlast.stores.sqlite.schema import QUEUED, RUN_COLUMNS
+from outlast.stores.sqlite.schema import FREE, QUEUED, RUN_COLUMNS
 from outlast.stores.sqlite.streams import sources
 
 MAX_ROWS = 2**63 - 1
@@ -97,6 +97,7 @@ def _where(wanted: RunFilter) -> tuple[list[str], list[str | float | None]]:
         ("version = ?", wanted.version),
         ("owner = ?", wanted.owner),
         ("parent = ?", wanted.parent),
+        ("held = ?", wanted.held),
         ("created >= ?", wanted.created_after),
         ("created < ?", wanted.created_before),
         ("due < ?", wanted.due_before),
@@ -122,13 +123,13 @@ def inbox(db: apsw.Connection, worker: str) -> list[InboxRow]:
 
 def next_due(db: apsw.Connection, workflows: Sequence[str], now: float) -> float | None:
     """Return when the next run of these workflows that is on no queue may be claimed."""
-    sql = "SELECT min(due) FROM runs WHERE workflow = ? AND due IS NOT NULL AND queue = ''"
+    sql = f"SELECT min(due) FROM runs WHERE workflow = ? AND due IS NOT NULL AND queue = '' AND {FREE}"
     found = [due for name in set(workflows) for (due,) in _rows(db, sql, name)]
     due = min((due for due in found if due is not None), default=None)
     if due is not None and due > now:
         ahead = (
             "SELECT 1 FROM runs INDEXED BY runs_queued WHERE workflow = ? AND due > ? "
-            f"AND {QUEUED} AND queue = '' LIMIT 1"
+            f"AND {QUEUED} AND queue = '' AND {FREE} LIMIT 1"
         )
         if any(_rows(db, ahead, name, now) for name in set(workflows)):
             return now

@@ -18,6 +18,7 @@ runs, each with a lease.
   parent no longer waited for it, which is asked once. What an end clears are the cancellations.
 - `approvals`: what runs ask people, and the answers.
 - `early`: messages for runs that are still to be started, by run id.
+- `firsts`: the call that a run was started with, where it has continued as another since.
 - `waiters`: runs, besides the parent, that started the same child.
 - `queues`: the limits that were declared last. What is taken of them stands in `runs`, whose columns `queue`,
   `queue_key` and `priority` say where a run waits; indexes hold those few alone. `uses` are the moments at which
@@ -314,7 +315,27 @@ CREATE INDEX uses_at ON uses (rate, at);
 CREATE INDEX uses_key ON uses (key) WHERE key <> '';
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES)
+FREE = "held = 0"
+"""What a run is that may be claimed."""
+
+_COURSES = """
+ALTER TABLE runs ADD COLUMN turn INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN turned REAL;
+ALTER TABLE runs ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN cancelling REAL;
+
+CREATE INDEX runs_held ON runs (pk) WHERE held <> 0;
+
+CREATE TABLE firsts (
+    run         INTEGER PRIMARY KEY,
+    incarnation TEXT NOT NULL,
+    workflow    TEXT NOT NULL,
+    definition  TEXT NOT NULL,
+    input       BLOB
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES)
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 

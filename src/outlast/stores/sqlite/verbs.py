@@ -14,8 +14,9 @@ from typing import Any
 
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.batches import apply_in_order
+from outlast.stores.course_verbs import ContinueAs, Hold, Move, Terminate
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
-from outlast.stores.sqlite import approvals, client_verbs, leases, owned_runs, queues, rates
+from outlast.stores.sqlite import approvals, client_verbs, courses, leases, owned_runs, queues, rates
 from outlast.stores.sqlite.batch import Batch, Surprise
 from outlast.stores.sqlite.journal import write
 from outlast.stores.sqlite.opening import REFUSALS
@@ -67,6 +68,10 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     DeclareQueue: queues.declare_queue,
     PauseQueue: queues.pause_queue,
     DrawRate: rates.draw_rate,
+    ContinueAs: courses.continue_as,
+    Terminate: courses.terminate,
+    Hold: courses.hold,
+    Move: courses.move,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {
