@@ -40,7 +40,7 @@ from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
 from outlast.runtime.approvals import Approval, approve
 from outlast.runtime.decorators import step, workflow
-from outlast.runtime.endings import compensate
+from outlast.runtime.endings import compensate, continue_as
 from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.lines import queue, rate
@@ -132,6 +132,7 @@ __all__ = [
     "attempt",
     "call",
     "compensate",
+    "continue_as",
     "current",
     "fence",
     "heartbeat",

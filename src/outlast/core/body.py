@@ -29,12 +29,16 @@ can come for counts as spinning.
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a run ended: `value` when it succeeded, else `error`; `culprit` is the call whose uncaught error it is."""
+    """How a run ended: `value` when it succeeded, else `error`; `culprit` is the call whose uncaught error it is.
+
+    With `continues` only its turn has ended, and it is still `running`.
+    """
 
     status: Status
     value: Any = None
     error: BaseException | None = None
     culprit: str = ""
+    continues: Any = None  # a Continuation
 
 
 def failed(engine: Engine, error: BaseException) -> Outcome:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from outlast.core.body import Body, Outcome
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call
+from outlast.core.durabilities import Durability
 from outlast.core.effects import InBody
 from outlast.core.emissions import Emission
-from outlast.core.errors import EncodingError, LostRun, WrongUse
+from outlast.core.errors import EncodingError, LostRun, TurnOver, WrongUse
 from outlast.core.identity import child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
-from outlast.core.records import Kind, Record, RunRow
+from outlast.core.records import Effect, Kind, Record, RunRow
 from outlast.core.sagas import Compensation
+from outlast.core.turns import Continuation
 from outlast.core.waits import Wait
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class BodyOperations:
     on_forgotten: Callable[[str], None]
     calls: dict[str, Pending]
     compensations: list[Compensation]
+    continuation: Continuation | None
+    durability: Durability
     withdrawn: list[Pending]
     _recorded: deque[Record]
     _patches: dict[str, bool]
@@ -68,21 +72,42 @@ class BodyOperations:
     def compensate(self, call: Call[Any]) -> None:
         """Keep a call for when the body fails. Raises WrongUse for one that was made already."""
         self.check()
+        self._take_back(call, "compensate", "makes it only when the run fails")
+        self.compensations.append(Compensation(call, *self._arguments(call)))
+
+    def continue_as(self, call: Call[Any]) -> NoReturn:
+        """End the body's turn. Raises TurnOver, and WrongUse for a call that was made already."""
+        self.check()
+        self._take_back(call, "continue_as", "goes on as that call")
+        try:
+            encoded = self.codec.encode([list(call.args), call.kwargs])
+        except EncodingError as refused:
+            what = f"run {self.run_id} cannot continue as {call.definition.name}: an argument cannot be stored"
+            raise type(refused)(f"{what}: {refused}") from None
+        self.continuation = Continuation(call, encoded)
+        raise TurnOver(f"run {self.run_id} continues as {call.definition.name}; let this pass")
+
+    def _take_back(self, call: Call[Any], by: str, why: str) -> None:
+        """Take back the call of a sync workflow, which issues it at once, as long as this turn has not started it."""
         pending = self.calls.get(call.key)
         if pending is not None and pending.cause == self.loop.seq and pending in self._starts and not call.detached:
-            self._starts.remove(pending)  # a sync workflow issues a call at once; this turn has not started it
+            self._starts.remove(pending)
             del self.calls[call.key]
             call.future = None
         elif call.key in self.calls or call.key in self._done:
             raise WrongUse(
-                f"run {self.run_id}: {call.key} was started before it was given to outlast.compensate, which makes it "
-                "only when the run fails; make the call in the argument: outlast.compensate(undo(...))"
+                f"run {self.run_id}: {call.key} was started before it was given to outlast.{by}, which {why}; make the "
+                f"call in the argument: outlast.{by}({call.definition.name}(...))"
             )
-        self.compensations.append(Compensation(call, *self._arguments(call)))
 
     def _arguments(self, call: Call[Any]) -> tuple[bytes, bytes]:
         """Return the arguments of a call encoded, and as they are recorded. Raises EncodingError."""
         codec = self.codec
+        if self.durability is not Durability.SYNC and call.settings.effect is Effect.ONCE:
+            raise WrongUse(
+                f"run {self.run_id}: {call.key} has effect='once', which durability={self.durability.value!r} cannot "
+                f"keep: a crash may forget that it happened. Run the workflow with durability='sync' (the default)"
+            )
         whole = call.kwargs or not call.is_step  # a child's arguments are its run's input
         args = [list(call.args), call.kwargs] if whole else list(call.args)
         try:

@@ -11,10 +11,12 @@ import asyncio
 import copy
 import warnings
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from outlast.core.asking import check_confirm
 from outlast.core.codec import Codec
+from outlast.core.durabilities import Durability, with_durability
+from outlast.core.durabilities import durability as durability_of
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.functions import Definition
@@ -156,6 +158,10 @@ class Workflow(Definition[P, R]):
     terms: Terms | None = None
     """On which its runs are started unless a call has its own."""
 
+    def __init__(self, fn: Callable[P, Any], name: str | None, durability: Durability = Durability.SYNC) -> None:
+        super().__init__(fn, name)
+        self.durability = durability
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         self.check(args, kwargs)
         return self.on_terms(self.terms, None, args, kwargs)
@@ -187,9 +193,16 @@ class Workflow(Definition[P, R]):
         """Make a Call, like calling the workflow."""
         return self(*args, **kwargs)
 
-    def options(self, *, id: str | None = None, **terms: Unpack[TermsOfCall]) -> _WorkflowOptions[P, R]:
+    def options(
+        self,
+        *,
+        id: str | None = None,
+        durability: Literal["sync", "async", "exit"] | None = None,
+        **terms: Unpack[TermsOfCall],
+    ) -> _WorkflowOptions[P, R]:
         """Return this workflow with settings for some calls: `id` of the child run, and on which terms it is started.
 
+        - `durability` of the run: `"sync"`, `"async"` or `"exit"`; by default that of the workflow.
         - `queue`: the queue that the run is put on; by default that of the workflow. `queue_key` is its key there
           where the queue's own function is not to say, `priority` its turn: higher goes first, the usual is 0.
         - `delay`: seconds, or the time (a datetime with a time zone), before which it does not begin.
@@ -203,18 +216,22 @@ class Workflow(Definition[P, R]):
         chosen = terms_of(self.terms, terms)
         if id is not None and chosen.is_shared:
             raise WrongUse(SHARED_ID)
-        return _WorkflowOptions(self, check_run_id(id) if id is not None else None, chosen)
+        kept = durability_of(durability) if durability is not None else None
+        return _WorkflowOptions(self, check_run_id(id) if id is not None else None, chosen, kept)
 
 
 class _WorkflowOptions(Generic[P, R]):
-    def __init__(self, workflow: Workflow[P, R], id: str | None, terms: Terms) -> None:
+    def __init__(self, workflow: Workflow[P, R], id: str | None, terms: Terms, durability: Durability | None) -> None:
         self._workflow = workflow
         self._id = id
         self._terms = terms
+        self._durability = durability
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         self._workflow.check(args, kwargs)
-        return self._workflow.on_terms(self._terms, self._id, args, kwargs)
+        call = self._workflow.on_terms(self._terms, self._id, args, kwargs)
+        call.durability = self._durability
+        return call
 
 
 class Call(Coroutine[Any, Any, R_co]):
@@ -231,6 +248,7 @@ class Call(Coroutine[Any, Any, R_co]):
         "child_id",
         "definition",
         "detached",
+        "durability",
         "future",
         "generator",
         "key",
@@ -254,6 +272,7 @@ class Call(Coroutine[Any, Any, R_co]):
         self.generator: Generator[Any, None, R_co] | None = None
         self.child_id: str | None = None
         self.terms: Terms | None = None
+        self.durability: Durability | None = None  # of the run, where it is not its workflow's
         self.detached = False  # a child run that outlives its parent
         self.used = False
         self.key = ""
@@ -267,6 +286,15 @@ class Call(Coroutine[Any, Any, R_co]):
     def is_step(self) -> bool:
         """Whether this is a call of a step, not of a workflow."""
         return self.definition.is_step
+
+    @property
+    def run_options(self) -> str:
+        """The options of the run that the call makes, as its row has them."""
+        chosen = self.durability
+        if chosen is None:
+            chosen = getattr(self.definition, "durability", Durability.SYNC)
+        assert isinstance(chosen, Durability)
+        return "{}" if chosen is Durability.SYNC else with_durability("{}", chosen)
 
     def __hash__(self) -> int:
         return self.ordinal

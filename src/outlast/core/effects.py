@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from outlast.core.identity import Branch, derive
 
@@ -38,6 +38,10 @@ class Operations(Protocol):
 
     def compensate(self, call: Call[Any]) -> None:
         """Keep a call that undoes something, for when the body fails or is cancelled."""
+        ...
+
+    def continue_as(self, call: Call[Any]) -> NoReturn:
+        """End the body's turn; the run goes on as this call."""
         ...
 
     def block(self, future: asyncio.Future[Any]) -> Any:

@@ -38,6 +38,7 @@ from outlast.core.body_operations import BodyOperations
 from outlast.core.codec import Codec
 from outlast.core.culprits import Culprits
 from outlast.core.divergence import describe, differs, goes_on, raised, short
+from outlast.core.durabilities import of_options
 from outlast.core.emissions import Emission
 from outlast.core.errors import DecodingError, Diverged, OutlastError, Spinning
 from outlast.core.frames import locate
@@ -46,6 +47,7 @@ from outlast.core.pending import CallFuture, Pending, carried
 from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.sagas import Compensation, note_undone
 from outlast.core.transitions import Status
+from outlast.core.turns import Continuation, end_of_turn
 from outlast.core.waits import Wait
 
 
@@ -75,6 +77,8 @@ class Engine(BodyOperations):
         self.emitted: list[Emission] = []  # in live turns, for others to see
         self.calls: dict[str, Pending] = {}  # that have no outcome
         self.compensations: list[Compensation] = []  # in order of registration; made in reverse when the body fails
+        self.continuation: Continuation | None = None  # the body asked to go on as this
+        self.durability = of_options(row.options)
         self.compensating = False  # the body has failed, and what it did is being undone
         self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
         self.last_seq = records[-1].seq if records else 0
@@ -192,6 +196,7 @@ class Engine(BodyOperations):
         outcome = None if self.outcome is not None else self.body.finished()
         if outcome is None:
             return
+        outcome = end_of_turn(self, outcome)
         if outcome.error is not None and self.function is not None:
             locate(outcome.error, self.function)
         left = [r for r in self._recorded if r.kind in EVENTS]

@@ -157,5 +157,9 @@ class RecordRefused(StoreError):
 # -- signals that stop a run from outside -----------------------------------
 
 
+class TurnOver(BaseException):
+    """Raised by `outlast.continue_as` in a body, whose turn it ends; no `except Exception` may hold that up."""
+
+
 class Suspended(BaseException):
     """Raised by any operation of a run that was stopped from outside; nothing it starts takes effect."""

@@ -21,6 +21,7 @@ from outlast.core.definitions import Call
 from outlast.core.errors import RunCancelled, Suspended
 from outlast.core.frames import add_note
 from outlast.core.records import Record
+from outlast.core.turns import check_not_swallowed, is_turn_over
 
 if TYPE_CHECKING:
     from outlast.core.engine import Engine
@@ -29,7 +30,10 @@ COMPENSATION = "compensation"
 """The fact by which the record of a compensation can be told from other steps."""
 
 NOT_ENDS = (Suspended, GeneratorExit)
-"""What a body raises that is stopped from outside: it goes on elsewhere, so nothing is undone."""
+"""What a body raises that is stopped from outside: it goes on elsewhere, so nothing is undone.
+
+Nor is it when its turn is over: what it did stays done, like that of a body that returns.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ async def compensated(engine: Engine, body: Callable[[], Coroutine[Any, Any, Any
     except NOT_ENDS:
         raise
     except BaseException as raised:
-        if not engine.compensations:
+        if not engine.compensations or is_turn_over(raised):
             raise
         error = raised
     engine.compensating = True
@@ -76,7 +80,7 @@ def compensated_in_thread(engine: Engine, body: Callable[[], Any]) -> Any:
     except NOT_ENDS:
         raise
     except BaseException as raised:
-        if not engine.compensations:
+        if not engine.compensations or is_turn_over(raised):
             raise
         error = raised
     engine.compensating = True
@@ -111,7 +115,8 @@ def note_undone(engine: Engine, error: BaseException) -> None:
 
 
 def _check_result(engine: Engine, value: Any) -> None:
-    """Raise EncodingError for a result that cannot be stored: the run fails by it, so what it did is to be undone."""
+    """Raise what a run fails by though its body has returned, so that what it did is undone."""
+    check_not_swallowed(engine)
     if engine.compensations:
         engine.codec.encode(value)
 

@@ -38,6 +38,7 @@ def start_child(execution: Execution, pending: Pending) -> None:
         workflow=call.definition.name,
         definition=call.definition.definition,
         input=pending.encoded or b"",
+        options=call.run_options,
         parent=row.pk,
         parent_key=pending.key,
         version=worker.version,

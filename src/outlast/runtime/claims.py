@@ -239,6 +239,18 @@ class Claims:
         else:
             self._load(row)
 
+    def begin_turn(self, before: Execution, row: RunRow) -> None:
+        """A run has continued as another call: go on with it, if it is still this worker's."""
+        worker = self._worker
+        if worker.executions.get(row.pk) is not before or row.owner != worker.id:
+            self.reconcile_soon()
+            return
+        before.stop()
+        del worker.executions[row.pk]
+        self._begin(row, None)
+        worker.fetch_inbox_soon()
+        worker.check_empty()
+
     def _begin(self, row: RunRow, loaded: Loaded | None) -> None:
         if self._worker.draining:  # nothing is begun any more, here it could outlive this worker
             self._worker.writer.submit(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow
+from outlast.core.durabilities import durability as durability_of
 from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
 from outlast.core.queues import Queue, Rate
@@ -104,25 +105,34 @@ def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 
 
 @overload
-def workflow(*, name: str | None = None, queue: Queue | None = None) -> _WorkflowDecorator: ...
+def workflow(
+    *, name: str | None = None, queue: Queue | None = None, durability: Literal["sync", "async", "exit"] = "sync"
+) -> _WorkflowDecorator: ...
 
 
-def workflow(fn: Any = None, /, *, name: str | None = None, queue: Queue | None = None) -> Any:
+def workflow(
+    fn: Any = None, /, *, name: str | None = None, queue: Queue | None = None, durability: str = "sync"
+) -> Any:
     """Make a function, sync or async, a workflow: its progress is durable.
 
-    Its body must be deterministic; everything else goes in steps. `name` is its name in stores, by default the
-    function's; runs find their workflow by it, so keep it over renames. `queue` is what
-    its runs are put on, made by `outlast.queue`.
+    Its body must be deterministic; everything else goes in steps.
+
+    - `name` is its name in stores, by default the function's; runs find their workflow by it, so keep it over renames.
+    - `queue` is what its runs are put on, made by `outlast.queue`.
+    - `durability` says what a crash may forget: with `"async"` an `idempotent` step does not wait until what was
+      recorded before it is committed; with `"exit"` that is committed when the run rests or ends. Under either `once`
+      steps are refused.
 
     Calling it makes a Call, for `app.start` or, in another workflow, for a child run. Its `fn` is the plain function;
-    `options(...)` says for some calls on which terms they start: the run id of a child, a queue, a turn there, a delay.
-    Raises WrongUse for a name that cannot be one.
+    `options(...)` says for some calls on which terms they start: the run id of a child, a durability, a queue, a turn
+    there, a delay. Raises WrongUse for a name that cannot be one, and for no such durability.
     """
+    chosen = durability_of(durability)
     terms = Terms(queue=queue) if queue is not None else None
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
         refuse_class(function, "workflow")
-        made: Workflow[..., Any] = Workflow(function, name)
+        made: Workflow[..., Any] = Workflow(function, name, chosen)
         made.terms = terms
         register(made)
         return made

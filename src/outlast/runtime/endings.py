@@ -1,10 +1,10 @@
-"""What a body says of its own end: what then undoes what it did."""
+"""What a body says of its own end: what then undoes what it did, and that only its turn is over."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-from outlast.core.definitions import Call
+from outlast.core.definitions import Call, Workflow
 from outlast.core.errors import LostRun, WrongUse
 from outlast.runtime.operations import body_here
 
@@ -34,3 +34,29 @@ def compensate(call: Call[Any]) -> None:
             "argument: outlast.compensate(undo(...))"
         )
     place.ops.compensate(call)
+
+
+def continue_as(call: Call[Any]) -> NoReturn:
+    """End this turn of the run: it goes on, under the same id, as this call of a workflow, with an empty journal.
+
+    For runs that live long: `outlast.continue_as(inbox(state))`, from time to time. Messages that were not taken go
+    along, and one that was is still known by its id. Whoever waits for the run, a parent too, gets the result of its
+    last turn. What the turn has started is ended as at a `return`: tasks are cancelled, a `once` step comes to its
+    outcome; children that were started with `outlast.start` go on, without a parent; compensations are forgotten.
+
+    It raises a BaseException, so `except Exception` lets it pass; where the body catches it and returns all the same,
+    the run fails with WrongUse. A run that is being cancelled ends as cancelled instead. Raises WrongUse outside of a
+    workflow, and for what is not the call of a workflow or was started already; EncodingError for arguments that cannot
+    be stored.
+    """
+    given: object = call
+    if isinstance(given, Call):
+        call.take()
+    place = body_here("continue_as()")
+    if not isinstance(given, Call) or not isinstance(call.definition, Workflow):
+        raise WrongUse(
+            f"outlast.continue_as takes the call of a workflow, such as outlast.continue_as(flow(1)), not {given!r}"
+        )
+    if getattr(call.place, "ops", None) is not place.ops:
+        raise LostRun(f"{call!r} was made elsewhere than in run {place.ops.run_id}, which is to go on as it")
+    raise place.ops.continue_as(call)

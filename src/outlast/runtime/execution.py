@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.body import Outcome
+from outlast.core.durabilities import Durability
 from outlast.core.errors import Diverged, EncodingError, RunCancelled, StoreError
 from outlast.core.identity import shown
 from outlast.core.records import InboxRow, Kind, Record, RunRow
@@ -26,7 +27,8 @@ from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.output import RunOutput
-from outlast.runtime.steps import Steps
+from outlast.runtime.steps import BACKLOG_RECORDS, Steps
+from outlast.runtime.turns import begin_next_turn
 from outlast.stores.emitted import Emit
 from outlast.stores.rules import keepable
 from outlast.stores.verbs import Answer, Done, Finish, Kept, Park, Release, Stick, Write
@@ -46,6 +48,7 @@ class Execution:
         self.row = row
         self.engine = engine_of(worker, row, definition, records)
         self.engine.on_turned, self.engine.guard = self.after_turn, self._caught
+        self.keeps_back = self.engine.durability is Durability.EXIT
         self.steps = Steps(self)
         self.committed = self.replayed = self.engine.last_seq
         self.closed = self.releasing = self.ending = False
@@ -119,8 +122,10 @@ class Execution:
         else:
             self._caught(act, *args)
 
-    def flush(self) -> None:
-        """Send new records to be committed, in order."""
+    def flush(self, *, everything: bool = False) -> None:
+        """Send new records to be committed, in order. With durability "exit" only `everything` there is is sent."""
+        if self.keeps_back and not everything and len(self.engine.unsent) < BACKLOG_RECORDS:
+            return
         records, emits = self.engine.unsent, self.output.take()
         if not records and not emits:
             return
@@ -149,6 +154,8 @@ class Execution:
 
     def after_commit_of(self, last: int, act: Callable[..., None], *args: Any) -> None:
         """Call `act` once the records up to `last` are committed."""
+        if self.keeps_back:
+            self.flush(everything=True)
         if self.committed >= last and not self._gates:
             act(*args)
         else:
@@ -219,6 +226,8 @@ class Execution:
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
+        if self.keeps_back and not (self.steps.busy or self.queued or self.engine.busy or self.closed):
+            self.flush(everything=True)  # it has nothing to do but wait
         if self.closed or self.parking or self.steps.attempts or not self.idle:
             return
         self.worker.claims.arrived(self)
@@ -321,6 +330,10 @@ class Execution:
             return
         self.ending = True
         self.output.drop_unsettled()
+        self.flush(everything=True)
+        if outcome.continues is not None:
+            begin_next_turn(self, outcome.continues)
+            return
         result, error, status, codec = None, outcome.error, outcome.status, self.worker.codec
         if status is Status.SUCCEEDED:
             try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.durabilities import shown_of_options
 from outlast.core.frames import where_of
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.telling import error_line
+from outlast.core.transitions import ENDED
 
 if TYPE_CHECKING:
     from outlast.runtime.client import Client
@@ -66,6 +68,8 @@ class RunInfo:
     - `version`, `python`: of the code and the interpreter that last claimed it.
     - `parent`: the run id of the parent, for a child run. `parent_call`: the identity of the parent's call.
     - `is_step`: whether it is a run of a single step. `incarnation`: the random text that its keys derive from.
+    - `turn`: 1, and one more for each time that it went on by `outlast.continue_as`. `durability`: `sync`, `async` or
+      `exit`. `held`: whether it is held back, so that nobody claims it. `cancelling`: since when it is being cancelled.
     """
 
     id: str
@@ -89,6 +93,10 @@ class RunInfo:
     incarnation: str = ""
     culprit: str = field(default="")
     where: str = ""
+    turn: int = 1
+    durability: str = "sync"
+    held: bool = False
+    cancelling: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,10 @@ def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
         error=error,
         due=row.due,
         is_step=row.is_step,
+        turn=row.turn,
+        durability=shown_of_options(row.options),
+        held=row.held,
+        cancelling=row.cancelling if row.status not in ENDED else None,
         incarnation=row.incarnation,
         culprit=row.culprit,
         where=where,

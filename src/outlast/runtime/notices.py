@@ -17,6 +17,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `run.unserved` | a client waits for it, and nobody is there to execute it | run, workflow, why, do |
 | `run.moved` | it was started as code of another module than here | run, workflow, started_as, here |
 | `approval.reopened` | an answer did not fit the form that was asked for | run, approval, why |
+| `run.continued` | its turn is over, and it goes on as another call | run, workflow, turn |
 | `run.unread` | it ended, and messages for it were never taken | run, messages, names |
 | `run.ended` | | run, workflow, status, error, where, traceback |
 | `run.stuck` | a person is needed | run, reason, detail |

@@ -47,6 +47,7 @@ def row_of(
         definition=definition.definition,
         is_step=call.is_step,
         input=data,
+        options=call.run_options,
         version=version,
         python=python,
     )

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.certainty import DID_NOT_HAPPEN, beside
+from outlast.core.durabilities import Durability
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError, StepTimeout
 from outlast.core.frames import locate
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
 
 BACKLOG_RECORDS = 5_000
-"""No further `pure` step starts while this many records of a run wait for their commit."""
+"""No further step that does not wait for commits starts while this many records of a run wait for their commit."""
 
 NOT_STARTED = "not started: the lease had run out, or the time for it"
 NOT_STARTED_TRIES = 10
@@ -100,7 +101,9 @@ class Steps:
             run.inbox.mail.wait(pending)
         elif pending.is_child:
             run.after_commit(run.calmly, start_child, run, pending)
-        elif pending.effect is not Effect.PURE:
+        elif pending.effect is not Effect.PURE and (
+            run.engine.durability is Durability.SYNC or pending.name.startswith("!")  # one of Outlast's own: a message
+        ):
             run.after_commit(self.prepare, pending)
         elif run.engine.last_seq - run.committed >= BACKLOG_RECORDS:
             self._backlog.append(pending)

@@ -9,6 +9,7 @@ from typing import Any
 from outlast.core.records import Kind
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
+from outlast.stores.emits import drop_unsettled
 from outlast.stores.memory.tables import Entry, Tables
 from outlast.stores.rules import missing_record, terminated
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
@@ -28,6 +29,9 @@ def continue_as(t: Tables, verb: ContinueAs) -> Answer:
     known.first = known.first or copy.copy(row)
     known.records.clear()
     known.inbox = {pk: item for pk, item in known.inbox.items() if item.kind is not Kind.CHILD}
+    drop_unsettled(known.output)
+    known.output.known.clear()  # the next turn has steps of the same names
+    t.withdraw_approvals(row.pk)
     for other in t.runs.values():
         other.waiters = {(pk, key) for pk, key in other.waiters if pk != row.pk}
         if other.row.parent == row.pk:
@@ -51,6 +55,7 @@ def terminate(t: Tables, verb: Terminate) -> Answer:
     if row.owner != verb.worker:
         return Refused(f"run {verb.id!r} is owned by {row.owner} now", copy.copy(row))
     assert after(row.status, Event.CANCEL) is Status.CANCELLED
+    drop_unsettled(entry.output)
     t.end(entry, Status.CANCELLED)
     row.detail = terminated(verb.by)
     return Done(t.tell_parents(entry))

@@ -196,10 +196,14 @@ class Tables:
         row.status, row.ended = status, self.clock.wall()
         row.owner = row.due = row.reason = None
         entry.inbox = {pk: row for pk, row in entry.inbox.items() if row.kind is Kind.MESSAGE}
-        for name, approval in self.approvals.items():
-            if approval.run == entry.pk and approval.status is Standing.OPEN:
-                self.approvals[name] = replace(approval, status=Standing.WITHDRAWN, answered=row.ended)
+        self.withdraw_approvals(entry.pk)
         entry.taken = {(kind, message_id) for kind, message_id in entry.taken if kind is Kind.MESSAGE}
+
+    def withdraw_approvals(self, pk: int) -> None:
+        """Close what a run asks people, and what nobody has answered."""
+        for name, approval in self.approvals.items():
+            if approval.run == pk and approval.status is Standing.OPEN:
+                self.approvals[name] = replace(approval, status=Standing.WITHDRAWN, answered=self.clock.wall())
 
     def parents(self, child: Entry) -> list[tuple[Entry, str]]:
         """Return the runs that wait for a child and have not ended, each with the key that it knows the child by."""

@@ -307,6 +307,10 @@ class Batch(Inboxes):
         )
         self.run_sql("DELETE FROM inbox WHERE run = %s AND kind <> 'message'", pk)
         self.run_sql("DELETE FROM taken WHERE run = %s AND kind = 'cancel'", pk)
+        self.withdraw_approvals(pk)
+        self.forget_run(pk)
+
+    def withdraw_approvals(self, pk: int) -> None:
+        """Close what a run asks people, and what nobody has answered."""
         withdraw = "UPDATE approvals SET status = 'withdrawn', answered = %s WHERE run = %s AND status = 'open'"
         self.run_sql(withdraw, self.now, pk)
-        self.forget_run(pk)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
+from outlast.stores.emits import drop_unsettled
 from outlast.stores.postgres.batch import Batch
+from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import as_started
 from outlast.stores.rules import Hold as Held
 from outlast.stores.rules import missing_record, terminated
@@ -31,6 +33,9 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
     b.run_sql("DELETE FROM records WHERE run = %s", verb.run)
     b.run_sql("DELETE FROM inbox WHERE run = %s AND kind = 'child'", verb.run)
     b.run_sql("DELETE FROM waiters WHERE parent = %s", verb.run)
+    drop_unsettled(RunOutput(b, verb.run))
+    b.run_sql("DELETE FROM stream_sources WHERE run = %s", verb.run)  # the next turn has steps of the same names
+    b.withdraw_approvals(verb.run)
     # A child that is just ending holds its row and wants this one: then the server ends one of the two, to try again.
     b.run_sql("UPDATE runs SET parent = NULL, parent_key = '' WHERE parent = %s", verb.run)
     b.run_sql(
@@ -68,6 +73,7 @@ def terminate(b: Batch, verb: Terminate) -> Answer:
     if run.owner != verb.worker:
         return Refused(f"run {verb.id!r} is owned by {run.owner} now", run)
     assert after(run.status, Event.CANCEL) is Status.CANCELLED
+    drop_unsettled(RunOutput(b, run.pk))
     b.end_run(run.pk, Status.CANCELLED, terminated(verb.by))
     return Done(b.tell_parents(b.run(run.pk)))
 

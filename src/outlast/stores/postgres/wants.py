@@ -69,8 +69,7 @@ class Wants:
                 self.changes.add(verb.run)
             case Terminate():
                 self.ids.add(verb.id)
-                if verb.worker is not None:
-                    self.workers.add(verb.worker)
+                self.workers.update(filter(None, (verb.worker,)))
             case Send() | Cancel() | Resolve() | Resume():
                 self.ids.add(verb.id)
             case _:

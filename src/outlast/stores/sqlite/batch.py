@@ -202,10 +202,14 @@ class Batch:
         )
         self.db.execute("DELETE FROM inbox WHERE run = ? AND kind <> 'message'", (pk,))
         self.db.execute("DELETE FROM taken WHERE run = ? AND kind = 'cancel'", (pk,))
+        self.withdraw_approvals(pk)
+        self.forget_run(pk)
+
+    def withdraw_approvals(self, pk: int) -> None:
+        """Close what a run asks people, and what nobody has answered."""
         self.db.execute(
             "UPDATE approvals SET status = 'withdrawn', answered = ? WHERE run = ? AND status = 'open'", (self.now, pk)
         )
-        self.forget_run(pk)
 
     # -- inboxes -----------------------------------------------------------------
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
+from outlast.stores.emits import drop_unsettled
 from outlast.stores.rows import as_started
 from outlast.stores.rules import Hold as Held
 from outlast.stores.rules import missing_record, terminated
 from outlast.stores.sqlite.batch import Batch
+from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
 
 
@@ -33,6 +35,9 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
     b.db.execute("DELETE FROM records WHERE run = ?", run)
     b.db.execute("DELETE FROM inbox WHERE run = ? AND kind = 'child'", run)
     b.db.execute("DELETE FROM waiters WHERE parent = ?", run)
+    drop_unsettled(RunOutput(b, verb.run))
+    b.db.execute("DELETE FROM stream_sources WHERE run = ?", run)  # the next turn has steps of the same names
+    b.withdraw_approvals(verb.run)
     b.db.execute("UPDATE runs SET parent = NULL, parent_key = '' WHERE parent = ?", run)
     b.db.execute(
         "UPDATE runs SET incarnation = ?, workflow = ?, definition = ?, options = ?, turned = ?, forks = '[]', "
@@ -64,6 +69,7 @@ def terminate(b: Batch, verb: Terminate) -> Answer:
     if run.owner != verb.worker:
         return Refused(f"run {verb.id!r} is owned by {run.owner} now", run)
     assert after(run.status, Event.CANCEL) is Status.CANCELLED
+    drop_unsettled(RunOutput(b, run.pk))
     b.end_run(run.pk, Status.CANCELLED, terminated(verb.by))
     return Done(b.tell_parents(b.run(run.pk)))
 
