@@ -247,7 +247,7 @@ class Claims:
             return
         before.stop()
         del worker.executions[row.pk]
-        self._begin(row, None)
+        self._begin(row, Loaded(row, (), tuple(m for m in before.inbox.mail.unread() if m.key[:1] != "!")))
         worker.fetch_inbox_soon()
         worker.check_empty()
 

@@ -331,7 +331,7 @@ class Execution:
         self.ending = True
         self.output.drop_unsettled()
         self.flush(everything=True)
-        if outcome.continues is not None:
+        if outcome.continues is not None and self.row.cancelling is None and not self.inbox.cancelled:
             begin_next_turn(self, outcome.continues)
             return
         result, error, status, codec = None, outcome.error, outcome.status, self.worker.codec
@@ -341,7 +341,8 @@ class Execution:
             except EncodingError as refused:
                 status = Status.FAILED
                 error = type(refused)(f"run {self.row.id} returned what cannot be stored: {refused}")
-        elif status is Status.CANCELLED:
+        elif outcome.continues is not None or status is Status.CANCELLED:
+            status = Status.CANCELLED
             error = RunCancelled(f"run {self.row.id} was cancelled")
         verb = Finish(
             worker=self.worker.id,

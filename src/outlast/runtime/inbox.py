@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 
 class Inbox:
-    """See the top of this file. `consumes` are the rows that the next records deliver."""
+    """See the top of this file. `consumes` are the rows that the next records deliver.
+
+    `cancelled` says that a cancellation came too late for the body, which had asked to continue as another call.
+    """
 
     def __init__(self, execution: Execution) -> None:
         self._run = execution
         self.consumes: tuple[int, ...] = ()
         self.mail = Mail(execution)
+        self.cancelled = False
         self._received: set[int] = set()
 
     def receive(self, rows: Sequence[InboxRow]) -> None:
@@ -48,6 +52,7 @@ class Inbox:
     def _cancel(self, item: InboxRow) -> None:
         run = self._run
         if run.engine.outcome is not None:
+            self.cancelled = True
             return  # its body has returned already: an event after that would be one that no replay can deliver
         self.consumes = (*self.consumes, item.id)
         by = (item.value or b"").decode("utf-8", "replace")

@@ -22,12 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.errors import StoreError
-from outlast.core.records import InboxRow, RunRow, WorkerRow
+from outlast.core.records import RunRow, WorkerRow
 from outlast.core.transitions import Reason
 from outlast.runtime import lines, registry
 from outlast.runtime.blocked import where_is
 from outlast.runtime.claims import Claims
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.deliveries import Deliveries
 from outlast.runtime.execution import Execution
 from outlast.runtime.lines import Declared
 from outlast.runtime.liveness import LockFile
@@ -92,6 +93,7 @@ class Worker:
         self._readers = readers
         self._lock_folder = lock_folder
         self._lease_s = lease_s
+        self._deliveries = Deliveries(self)
         self.claims = Claims(self, worker_concurrency, max_crashes)
         self.places = Places(max_steps, self.holds_lease, self.claims.room_made)
         self.post = WorkersPost(self)
@@ -288,23 +290,7 @@ class Worker:
 
     def fetch_inbox_soon(self) -> None:
         """Something may have arrived for a run in memory."""
-        self.loop.create_task(self._fetch_inbox())
-
-    async def _fetch_inbox(self) -> None:
-        held = dict(self.executions)
-        if not held:
-            return
-        try:
-            rows: list[InboxRow] = await self.read(self.store.inbox, self.id)
-        except StoreError:
-            self.loop.call_later(0.5, lambda: self.loop.create_task(self._fetch_inbox()))
-            return
-        for row in rows:
-            execution = self.executions.get(row.run)
-            if execution is not None and execution is held.get(row.run):
-                execution.inbox.receive((row,))
-        if any(row.run in self.executions and self.executions[row.run] is not held.get(row.run) for row in rows):
-            self.fetch_inbox_soon()  # loaded meanwhile: it may have taken what was read just now, in the life before
+        self._deliveries.fetch_soon()
 
     def lost_run(self, execution: Execution, answer: Answer | StoreError) -> None:
         """A write was refused: the run is not ours as we hold it. Let it go; if it is still ours, load it again."""
@@ -342,7 +328,7 @@ class Worker:
 
     def changed(self) -> None:
         """Another process wrote something."""
-        self.loop.create_task(self._fetch_inbox())
+        self._deliveries.fetch_soon()
         self.look_at_ends()
 
     def take_over(self, dead: str, gone: bool, evidence: str, dropped: bool) -> None:

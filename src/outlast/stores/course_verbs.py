@@ -28,8 +28,9 @@ class ContinueAs(Verb, frozen=True, kw_only=True):
 
     The run stays `running` under its owner, with `claim` + 1, `turn` + 1 and the new `incarnation`, from which all
     keys of the turn derive. Its records are deleted. What waits in its inbox stays (messages, a cancellation), as do
-    the ids of messages that were taken; ends of children do not: the run's children become runs without a parent.
-    Who waits for the run goes on waiting. `at` is the time at which the new turn begins. `last_seq` is as in Finish.
+    the ids of messages that were taken; ends of children and answers of people do not: the run's children become runs
+    without a parent, what it asks people is withdrawn. Its streams stay, each attempt that has no outcome dropped. Who
+    waits for the run goes on waiting. `at` is the time at which the new turn begins. `last_seq` is as in Finish.
     Sent again, it is known by the incarnation. (A Write of the old turn that is sent again is Fenced.)
     """
 

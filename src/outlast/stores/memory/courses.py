@@ -28,7 +28,7 @@ def continue_as(t: Tables, verb: ContinueAs) -> Answer:
         return Failed(missing_record(last_seq, verb.last_seq))
     known.first = known.first or copy.copy(row)
     known.records.clear()
-    known.inbox = {pk: item for pk, item in known.inbox.items() if item.kind is not Kind.CHILD}
+    known.inbox = {pk: item for pk, item in known.inbox.items() if not (item.kind is Kind.CHILD or item.key[:1] == "!")}
     drop_unsettled(known.output)
     known.output.known.clear()  # the next turn has steps of the same names
     t.withdraw_approvals(row.pk)

@@ -31,7 +31,7 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
         verb.run,
     )
     b.run_sql("DELETE FROM records WHERE run = %s", verb.run)
-    b.run_sql("DELETE FROM inbox WHERE run = %s AND kind = 'child'", verb.run)
+    b.run_sql("DELETE FROM inbox WHERE run = %s AND (kind = 'child' OR substr(key, 1, 1) = '!')", verb.run)
     b.run_sql("DELETE FROM waiters WHERE parent = %s", verb.run)
     drop_unsettled(RunOutput(b, verb.run))
     b.run_sql("DELETE FROM stream_sources WHERE run = %s", verb.run)  # the next turn has steps of the same names

@@ -33,7 +33,7 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
         run,
     )
     b.db.execute("DELETE FROM records WHERE run = ?", run)
-    b.db.execute("DELETE FROM inbox WHERE run = ? AND kind = 'child'", run)
+    b.db.execute("DELETE FROM inbox WHERE run = ? AND (kind = 'child' OR substr(key, 1, 1) = '!')", run)
     b.db.execute("DELETE FROM waiters WHERE parent = ?", run)
     drop_unsettled(RunOutput(b, verb.run))
     b.db.execute("DELETE FROM stream_sources WHERE run = ?", run)  # the next turn has steps of the same names
