@@ -118,9 +118,9 @@ class Run(Generic[R]):
         """See `outlast.Run.values`."""
         return self._loop.wait(self._run.values())
 
-    def cancel(self) -> None:
+    def cancel(self, *, force: bool = False) -> tuple[str, ...]:
         """See `outlast.Run.cancel`."""
-        self._loop.wait(self._run.cancel())
+        return self._loop.wait(self._run.cancel(force=force))
 
 
 class App:
@@ -209,9 +209,21 @@ class App:
         )
         return self._wait(listing)
 
-    def cancel(self, id: str) -> None:
+    def cancel(self, id: str, *, force: bool = False) -> tuple[str, ...]:
         """See `outlast.App.cancel`."""
-        self._wait(self._app.cancel(id))
+        return self._wait(self._app.cancel(id, force=force))
+
+    def hold(self, id: str | None = None, *, workflow: str | None = None, version: str | None = None) -> int:
+        """See `outlast.App.hold`."""
+        return self._wait(self._app.hold(id, workflow=workflow, version=version))
+
+    def release(self, id: str | None = None, *, workflow: str | None = None, version: str | None = None) -> int:
+        """See `outlast.App.release`."""
+        return self._wait(self._app.release(id, workflow=workflow, version=version))
+
+    def move(self, workflow: str, to: str, *, version: str | None = None) -> int:
+        """See `outlast.App.move`."""
+        return self._wait(self._app.move(workflow, to, version=version))
 
     def send(self, run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
         """See `outlast.App.send`."""

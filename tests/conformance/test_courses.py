@@ -244,6 +244,6 @@ def test_runs_are_moved_to_another_name_unless_somebody_executes_them(world: Wor
     other = world.start("other", version="v2")
     assert world.do(Move(workflow="flow", to="new", version="v1")) == Counted(1)
     assert [world.get(run.pk).workflow for run in (owned, ended, moved, other)] == ["flow", "flow", "new", "flow"]
-    assert world.get(moved.pk).definition == ""
+    assert world.get(moved.pk).definition == "old:flow"
     assert [run.pk for run in world.claim(workflow="new")] == [moved.pk]
     assert world.do(Move(workflow="flow", to="new")) == Counted(1)

@@ -10,7 +10,7 @@ from outlast.cli.exits import ExitCode
 from outlast.cli.failures import Told
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, Timeout, Url
-from outlast.cli.output import print_json, print_line
+from outlast.cli.output import print_json, print_line, print_note
 from outlast.cli.waiting import run_row, wait_for_end
 from outlast.core.errors import WrongUse
 from outlast.core.records import RunRow
@@ -20,6 +20,7 @@ from outlast.runtime.app import App
 
 def cancel(
     run: RunId,
+    force: Annotated[bool, typer.Option("--force", help="End it at once, without any clean-up.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     timeout: Timeout = None,
     url: Url = None,
@@ -32,8 +33,13 @@ def cancel(
     `once` step that has begun runs to its outcome before that. Asking again
     changes nothing.
 
+    With --force it ends at once, whoever executes it: nothing of it is cleaned
+    up or compensated, and what a step under way has begun may still happen.
+    `once` steps of which that is true are named.
+
     \b
     outlast cancel order-55
+    outlast cancel order-55 --force
     outlast cancel order-55 --wait --timeout 30
     """
     if timeout is not None and not wait:
@@ -41,19 +47,23 @@ def cancel(
 
     where = Where(url, app_name)
 
+    in_doubt: list[str] = []
+
     async def ask(app: App) -> RunRow:
-        await app.cancel(run)
+        in_doubt.extend(await app.cancel(run, force=force))
         return await wait_for_end(app, run, timeout, as_json=as_json, where=where) if wait else await run_row(app, run)
 
     row = with_store(where, ask)
     status = row.status.value
     if as_json:
-        print_json({"id": row.id, "status": status})
+        print_json({"id": row.id, "status": status, "in_doubt": in_doubt})
     elif row.status is Status.CANCELLED:
         print_line(f"run {row.id} is cancelled")
     elif wait:
         print_line(f"run {row.id} ended as {status} all the same")
     else:
         print_line(f"run {row.id} was asked to end; it is {status}")
+    for step in in_doubt:
+        print_note(f"whether {step} took place is not known, and nobody will find out any more: it has effect 'once'")
     if wait and row.status in (Status.FAILED, Status.STUCK):
         raise Told(ExitCode.FAILED)

@@ -12,10 +12,11 @@ from outlast.cli.advice import advice_for, why_stuck
 from outlast.cli.fleet import Fleet, Lag, fleet_of, lags_of, versions_text
 from outlast.cli.opening import Where
 from outlast.cli.outboxes import SeenOutbox, look_at
+from outlast.cli.stranded import held_back, stranded
 from outlast.cli.wording import counted, lasted
 from outlast.core.errors import OutlastError
 from outlast.core.records import Record, RunRow
-from outlast.core.transitions import Status
+from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
 from outlast.runtime.registry import STEP_PREFIX
 from outlast.runtime.seen import if_renamed, why_nobody
@@ -78,7 +79,7 @@ def _diagnose_store(app: App, where: Where, *, check: bool) -> Diagnosis:
     running = _runs(app, found, Status.RUNNING)
     found.oldest_running = min(running, key=lambda run: run.started or run.created, default=None)
     found.findings += _stuck(app, found, where)
-    due = _runs(app, found, Status.PENDING, Status.WAITING, due_before=found.now)
+    due = _runs(app, found, Status.PENDING, Status.WAITING, due_before=found.now, held=False)
     found.lags = lags_of(due, found.now, store, all_seen=len(due) < MOST_RUNS)
     unserved = {lag.workflow for lag in found.lags if why_nobody(found.fleet.workers, lag.workflow)}
     orphans = store.orphans()
@@ -89,6 +90,13 @@ def _diagnose_store(app: App, where: Where, *, check: bool) -> Diagnosis:
     for fact, runs in dead if found.fleet.alive else ():
         what = f"{fact}; a living worker takes them over"
         found.findings.append(Finding(what, [], needs_person=False, runs=[run.id for run in runs]))
+    known = {run.pk for run in due}
+    waiting = [run for run in _runs(app, found, Status.PENDING, Status.WAITING, held=False) if run.pk not in known]
+    held = _runs(app, found, *(status for status in Status if status not in ENDED), held=True)
+    found.findings += [
+        Finding(what, do, runs=ids) for what, do, ids in stranded(waiting, found.fleet, found.now, where)
+    ]
+    found.findings += [Finding(what, do, needs_person=False, runs=ids) for what, do, ids in held_back(held, where)]
     found.findings += _versions(found.fleet)
     if check:
         for problem in store.check():
@@ -97,10 +105,12 @@ def _diagnose_store(app: App, where: Where, *, check: bool) -> Diagnosis:
     return found
 
 
-def _runs(app: App, found: Diagnosis, *statuses: Status, due_before: float | None = None) -> list[RunRow]:
+def _runs(
+    app: App, found: Diagnosis, *statuses: Status, due_before: float | None = None, held: bool | None = None
+) -> list[RunRow]:
     """Return the runs of these statuses, newest first, at most MOST_RUNS."""
 
-    wanted = RunFilter(statuses=statuses, due_before=due_before)
+    wanted = RunFilter(statuses=statuses, due_before=due_before, held=held)
 
     def pages() -> Iterator[RunRow]:
         before = None
@@ -188,6 +198,8 @@ def _missing(
         hints = [hint for name in names if (hint := if_renamed(found.fleet.workers, name))]
         renamed = [f"or: {hint}" for hint in hints] if len(hints) <= MOST_RENAMED else []
         do = ["start a worker, where its code is:", f"  {command}", *renamed]
+        if found.fleet.alive:
+            do += ["or have another workflow take them:", *(f"  {where.command('move', n, 'NEW')}" for n in names)]
         yield Finding(what, do, runs=[run.id for run in runs])
 
 

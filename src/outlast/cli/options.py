@@ -64,3 +64,9 @@ WorkflowName = Annotated[
 ]
 
 Prefix = Annotated[str | None, typer.Option("--prefix", help="Only with ids that begin so.")]
+
+VersionName = Annotated[
+    str | None, typer.Option("--version", metavar="V", help="Only those that this version of the code ran last.")
+]
+
+SomeRun = Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run, by its id.", show_default=False)]

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from outlast.cli.opening import Where, with_store
-from outlast.cli.options import AppName, Json, Prefix, ReasonName, Statuses, Url, WorkflowName
+from outlast.cli.options import AppName, Json, Prefix, ReasonName, Statuses, Url, VersionName, WorkflowName
 from outlast.cli.output import print_json, print_note, print_table, status_text
 from outlast.cli.wording import ago, clock_time, iso_time, lasted, with_where
 from outlast.runtime.app import App
@@ -23,6 +23,7 @@ def runs(
     status: Statuses = None,
     reason: ReasonName = None,
     workflow: WorkflowName = None,
+    version: VersionName = None,
     prefix: Prefix = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     before: Annotated[
@@ -40,12 +41,19 @@ def runs(
     \b
     outlast runs --status stuck --status failed
     outlast runs --workflow fulfil --prefix order- --limit 10
+    outlast runs --version v41 --status waiting
     outlast runs --json | jq -r '.[].id'
     """
 
     async def read(app: App) -> tuple[list[RunInfo], float]:
         found = await app.runs(
-            status=status or None, reason=reason, workflow=workflow, id_prefix=prefix, limit=limit + 1, before=before
+            status=status or None,
+            reason=reason,
+            workflow=workflow,
+            version=version,
+            id_prefix=prefix,
+            limit=limit + 1,
+            before=before,
         )
         return found, app.store.now()
 

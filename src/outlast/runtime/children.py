@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
 
 
+DETACHED = "detached"
+"""The note of a child's start whose parent did not mean to wait for it."""
+
+
 def start_child(execution: Execution, pending: Pending) -> None:
     """Start the child run of a call, or find it again."""
     if execution.closed or execution.stuck is not None or pending.withdrawn or pending.done:
@@ -28,7 +32,13 @@ def start_child(execution: Execution, pending: Pending) -> None:
     if not pending.begun:  # so that changed code which no longer makes this call is found out
         pending.begun = True
         execution.engine.note(
-            Kind.START, worker.now(), key=pending.key, name=pending.name, args=pending.args, cause=pending.cause
+            Kind.START,
+            worker.now(),
+            key=pending.key,
+            name=pending.name,
+            args=pending.args,
+            cause=pending.cause,
+            note=DETACHED if call.detached else "",
         )
         execution.flush()
     child = RunRow(

@@ -16,7 +16,7 @@ from outlast.core.lost import refuse_app
 from outlast.core.queues import Queue
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
-from outlast.runtime import answering, mending
+from outlast.runtime import answering, mending, steering
 from outlast.runtime.ends import Ends
 from outlast.runtime.following import Readers
 from outlast.runtime.infos import ApprovalInfo, RunInfo, info_of
@@ -105,13 +105,47 @@ class Client:
         parents = await self._parents(rows)
         return [info_of(row, self, parents) for row in rows]
 
-    async def cancel(self, id: str) -> None:
-        """Ask a run to end; it cleans up first. Asking again changes nothing. Raises RunNotFound, RunEnded."""
+    async def cancel(self, id: str, *, force: bool = False) -> tuple[str, ...]:
+        """Ask a run to end; it cleans up first. Asking again changes nothing. Raises RunNotFound, RunEnded.
+
+        With `force` it ends at once, in whatever state: no `finally`, no compensation and no further step of it runs,
+        its worker is refused whatever it still writes and stops it, and children that it waited for are asked to end.
+        What an attempt under way has begun may still happen: the `once` steps of which that is true are returned, by
+        their identities; nobody will settle them.
+        """
+        if force:
+            return await steering.terminate(self, id)
         row = await self._row(id)
         answer = await self.ask(Cancel(id=id))
         if isinstance(answer, Refused):
             raise RunEnded(f"run {id} ({row.workflow}) cannot be cancelled: {answer.why}")
         self._wake(answer)
+        return ()
+
+    async def hold(self, id: str | None = None, *, workflow: str | None = None, version: str | None = None) -> int:
+        """Hold runs back, so that no worker claims them until `release`; return how many.
+
+        Those that have not ended and fit all that is given: one by `id`, those of a `workflow`, or those that code of
+        this `version` ran last. A run in a worker's memory goes on there until it rests or the worker is drained. What
+        is sent to a held run is kept. Raises RunNotFound, WrongUse.
+        """
+        return await steering.hold(self, True, id, workflow, version)
+
+    async def release(self, id: str | None = None, *, workflow: str | None = None, version: str | None = None) -> int:
+        """Give runs free that were held back; return how many. Whichever worker serves them goes on with them.
+
+        Raises RunNotFound, WrongUse.
+        """
+        return await steering.hold(self, False, id, workflow, version)
+
+    async def move(self, workflow: str, to: str, *, version: str | None = None) -> int:
+        """Have the runs of a workflow executed as another, such as one that was renamed; return how many.
+
+        Those that have not ended and that no worker has in memory, of one `version` of the code or all. `to` finds
+        their journals: where it does something else, they get stuck as `diverged`, and can be moved back and resumed.
+        Raises WrongUse.
+        """
+        return await steering.move(self, workflow, to, version)
 
     async def send(self, run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
         """Send a message to a run, where `outlast.receive(name)` takes it; return its id when that is committed.

@@ -24,6 +24,37 @@ class Deliveries:
         self._worker = worker
         self._under_way = False
         self._again = False
+        self._doubted = False  # whether all runs held here are still this worker's
+
+    def others_wrote(self) -> None:
+        """Another process wrote something: it may have sent something to a run, or ended one by force."""
+        self.fetch_soon()
+        self._doubted = True
+
+    def look_if_doubted(self) -> None:
+        """Look at what is owned, if others have written since the last time. Called each second."""
+        if self._doubted and self._worker.executions:
+            self.look_at_owned()
+
+    def look_at_owned(self) -> None:
+        """Stop the runs that are no longer this worker's: a person has ended them by force."""
+        self._doubted = False
+        self._worker.loop.create_task(self._stop_disowned())
+
+    async def _stop_disowned(self) -> None:
+        worker = self._worker
+        held, me = dict(worker.executions), worker.id
+        try:
+            owned = set(await worker.read(worker.store.owned, me))
+        except StoreError:
+            self._doubted = True
+            return
+        for pk, execution in held.items():
+            leaves = execution.parking or execution.ending or execution.closed  # its own verb says what became of it
+            if (pk, execution.row.claim) not in owned and not leaves and worker.id == me:
+                worker.notices("run.lost", run=execution.row.id, why="it is no longer this worker's")
+                worker.forget(execution)
+                worker.look_at_ends()
 
     def fetch_soon(self) -> None:
         """Something may have arrived."""

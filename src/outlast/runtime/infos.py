@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from outlast.core.durabilities import shown_of_options
 from outlast.core.frames import where_of
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.telling import error_line
-from outlast.core.transitions import ENDED
+from outlast.core.transitions import ENDED, Status
 
 if TYPE_CHECKING:
     from outlast.runtime.client import Client
@@ -154,7 +155,7 @@ def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
         workflow=row.workflow,
         status=row.status.value,
         reason=row.reason.value if row.reason else "",
-        detail=row.detail,
+        detail=_detail(row),
         created=row.created,
         started=row.started,
         ended=row.ended,
@@ -176,6 +177,20 @@ def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
         culprit=row.culprit,
         where=where,
     )
+
+
+def _detail(row: RunRow) -> str:
+    """Return what a run waits for, or why it stands still."""
+    if row.status in ENDED or row.status is Status.STUCK:
+        return row.detail
+    says = row.detail
+    if row.cancelling is not None:
+        since = dt.datetime.fromtimestamp(row.cancelling, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        waits = says or ("its clean-up" if row.owner is not None else "a worker")
+        says = f"cancelling since {since}, waits for {waits}"
+    if row.held and row.owner is None:
+        says = f"held back ({says})" if says else "held back"
+    return says
 
 
 def steps_of(records: list[Record], app: Client) -> list[StepInfo]:

@@ -139,12 +139,13 @@ class Run(Generic[R]):
         """Return what it asks people for, oldest first; see `App.approvals`."""
         return await self._app.approvals(run=self.id, status=status, limit=10_000)
 
-    async def cancel(self) -> None:
+    async def cancel(self, *, force: bool = False) -> tuple[str, ...]:
         """Ask the run to end: its body gets CancelledError where it waits, and cleans up first.
 
-        Returns when the request is committed. Raises RunEnded, RunNotFound.
+        Returns when the request is committed. With `force` it ends at once, without any clean-up, and the `once` steps
+        that may still have their effect are returned; see `App.cancel`. Raises RunEnded, RunNotFound.
         """
-        await self._app.cancel(self.id)
+        return await self._app.cancel(self.id, force=force)
 
     def stream(
         self, name: str, *, after: int = 0, final: bool = False, type: Any = Any

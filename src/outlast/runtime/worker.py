@@ -288,6 +288,10 @@ class Worker:
         if any(pk not in self.executions for pk in pks):
             self.claims.look()
 
+    def look_at_owned(self) -> None:
+        """A run may have been ended by force: stop what is no longer this worker's."""
+        self._deliveries.look_at_owned()
+
     def fetch_inbox_soon(self) -> None:
         """Something may have arrived for a run in memory."""
         self._deliveries.fetch_soon()
@@ -328,7 +332,7 @@ class Worker:
 
     def changed(self) -> None:
         """Another process wrote something."""
-        self._deliveries.fetch_soon()
+        self._deliveries.others_wrote()
         self.look_at_ends()
 
     def take_over(self, dead: str, gone: bool, evidence: str, dropped: bool) -> None:
@@ -380,6 +384,7 @@ class Worker:
         if self._watcher is not None:
             self._watcher.loop_answered()
         self._say_what_it_serves()
+        self._deliveries.look_if_doubted()
 
 
 async def _wait_for_ever() -> None:

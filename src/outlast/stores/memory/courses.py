@@ -82,7 +82,7 @@ def move(t: Tables, verb: Move) -> Answer:
         if entry.row.workflow == verb.workflow and entry.row.owner is None and verb.version in (None, entry.row.version)
     ][: max(verb.limit, 0)]
     for row in found:
-        row.workflow, row.definition = verb.to, ""
+        row.workflow = verb.to
     return Counted(len(found))
 
 

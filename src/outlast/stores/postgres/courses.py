@@ -100,7 +100,7 @@ def hold(b: Batch, verb: Hold) -> Answer:
 def move(b: Batch, verb: Move) -> Answer:
     """Give runs another name."""
     changed = b.rows(
-        "UPDATE runs SET workflow = %s, definition = '' WHERE pk IN (SELECT pk FROM runs WHERE workflow = %s "
+        "UPDATE runs SET workflow = %s WHERE pk IN (SELECT pk FROM runs WHERE workflow = %s "
         "AND ended IS NULL AND owner IS NULL AND (%s::text IS NULL OR version = %s) "
         "ORDER BY pk LIMIT %s FOR NO KEY UPDATE) RETURNING pk",
         verb.to,

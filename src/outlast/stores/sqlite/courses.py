@@ -92,7 +92,7 @@ def hold(b: Batch, verb: Hold) -> Answer:
 def move(b: Batch, verb: Move) -> Answer:
     """Give runs another name."""
     changed = b.rows(
-        "UPDATE runs SET workflow = ?1, definition = '' WHERE pk IN (SELECT pk FROM runs WHERE workflow = ?2 "
+        "UPDATE runs SET workflow = ?1 WHERE pk IN (SELECT pk FROM runs WHERE workflow = ?2 "
         "AND ended IS NULL AND owner IS NULL AND (?3 IS NULL OR version = ?3) ORDER BY pk LIMIT ?4) RETURNING pk",
         verb.to,
         verb.workflow,

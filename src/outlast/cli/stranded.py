@@ -1,0 +1,47 @@
+"""Runs that nobody would take even if they were due: held back, or of a workflow that no living worker knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from outlast.cli.fleet import Fleet
+from outlast.cli.opening import Where
+from outlast.cli.wording import counted, lasted
+from outlast.core.records import RunRow
+from outlast.runtime.seen import if_renamed, why_nobody
+
+
+def held_back(held: Sequence[RunRow], where: Where) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield what there is to say of the runs that a person holds back: in words, what to do, and their ids."""
+    if not held:
+        return
+    versions = Counter(run.version for run in held)
+    each = ", ".join(f"{version or 'no version'} ({number})" for version, number in versions.most_common())
+    do = ["give them free, when it is time:"]
+    do += [f"  {where.command('release', '--version', version)}" for version in sorted(versions) if version]
+    if "" in versions:
+        do.append(f"  {where.command('release', next(run.id for run in held if not run.version))}")
+    yield f"{counted(len(held), 'run')} held back, of version {each}", do, [run.id for run in held]
+
+
+def stranded(
+    waiting: Sequence[RunRow], fleet: Fleet, now: float, where: Where
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield what there is to say of each workflow that no living worker knows, and that has runs which wait."""
+    if not fleet.alive:
+        return  # whoever has work finds that out
+    for workflow, number in Counter(run.workflow for run in waiting).most_common():
+        if not why_nobody(fleet.workers, workflow):
+            continue
+        mine = [run for run in waiting if run.workflow == workflow]
+        oldest = min(mine, key=lambda run: run.created)
+        age = lasted(now - oldest.created)
+        what = (
+            f"{counted(number, 'run')} of {workflow} waiting, {oldest.id} for {age}: no living worker knows {workflow}"
+        )
+        hint = if_renamed(fleet.workers, workflow)
+        do = ["start a worker, where its code is:", f"  {where.worker_for(oldest)}"]
+        do += [f"or: {hint}"] if hint else []
+        do += ["or have another workflow take them:", f"  {where.command('move', workflow, 'NEW')}"]
+        yield what, do, [run.id for run in mine]
