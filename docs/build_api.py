@@ -39,7 +39,20 @@ GROUPS = {
         "Unknown",
         "Call",
     ),
-    "In a workflow": ("call", "start", "receive", "approve", "Approval", "scope", "patched", "now", "uuid4", "random"),
+    "In a workflow": (
+        "call",
+        "start",
+        "receive",
+        "approve",
+        "Approval",
+        "compensate",
+        "continue_as",
+        "scope",
+        "patched",
+        "now",
+        "uuid4",
+        "random",
+    ),
     "Running": (
         "App",
         "outbox",
@@ -62,7 +75,23 @@ QUEUES = ("queues", "pause_queue", "resume_queue")
 ASKING = ("send", "approvals", "approve", "reject")
 # What of a class is public; a class that is not here shows none of its members.
 MEMBERS = {
-    "App": ("start", "run", "get", "runs", *ASKING, "cancel", "resume", "resolve", "fork", *QUEUES, "drain", "close"),
+    "App": (
+        "start",
+        "run",
+        "get",
+        "runs",
+        *ASKING,
+        "cancel",
+        "hold",
+        "release",
+        "move",
+        "resume",
+        "resolve",
+        "fork",
+        *QUEUES,
+        "drain",
+        "close",
+    ),
     "Call": ("result", "is_step"),
     "Run": (
         "id",
