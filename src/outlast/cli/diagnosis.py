@@ -197,9 +197,10 @@ def _missing(
         what = f"{facts[0]}: {why}" if len(facts) == 1 else "\n  ".join([f"{why}:", *facts])
         hints = [hint for name in names if (hint := if_renamed(found.fleet.workers, name))]
         renamed = [f"or: {hint}" for hint in hints] if len(hints) <= MOST_RENAMED else []
-        do = ["start a worker, where its code is:", f"  {command}", *renamed]
+        do = ["start a worker, where its code is:", f"  {command}"]
         if found.fleet.alive:
             do += ["or have another workflow take them:", *(f"  {where.command('move', n, 'NEW')}" for n in names)]
+        do += renamed
         yield Finding(what, do, runs=[run.id for run in runs])
 
 

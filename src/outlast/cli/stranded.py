@@ -42,6 +42,6 @@ def stranded(
         )
         hint = if_renamed(fleet.workers, workflow)
         do = ["start a worker, where its code is:", f"  {where.worker_for(oldest)}"]
-        do += [f"or: {hint}"] if hint else []
         do += ["or have another workflow take them:", f"  {where.command('move', workflow, 'NEW')}"]
+        do += [f"or: {hint}"] if hint else []
         yield what, do, [run.id for run in mine]
