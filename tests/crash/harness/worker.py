@@ -17,7 +17,7 @@ from outlast.core.records import Effect
 from outlast.core.settings import Settings
 from outlast.runtime import registry, watcher
 from outlast.runtime.clock import SystemClock
-from tests.crash.harness import agent, broken, mail, points, tellers, troubles
+from tests.crash.harness import agent, broken, courses, mail, points, tellers, troubles
 from tests.crash.harness.points import Fault
 
 REPORTED = frozenset({
@@ -54,7 +54,9 @@ class Config(msgspec.Struct, kw_only=True):
 
 def find(workflow: str) -> Any:
     """Return the workflow of this name."""
-    return next(getattr(code, workflow) for code in (agent, troubles, tellers, mail) if hasattr(code, workflow))
+    return next(
+        getattr(code, workflow) for code in (agent, troubles, tellers, mail, courses) if hasattr(code, workflow)
+    )
 
 
 def run(config: Config) -> None:
