@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import sessionmaker
 
 import outlast
-from outlast.core.definitions import Workflow
+from outlast.core.workflows import Workflow
 from tests.support.postgres import drop, server_url
 
 ORDERS = "CREATE TABLE orders (item text PRIMARY KEY)"

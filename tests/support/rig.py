@@ -12,12 +12,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from outlast.core.body import AsyncBody, Outcome
-from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow
+from outlast.core.definitions import AsyncStep, Step, SyncStep
 from outlast.core.engine import Engine
 from outlast.core.pending import Pending
 from outlast.core.records import Effect, Fork, Kind, Record, RunRow
 from outlast.core.settings import Settings
 from outlast.core.transitions import Status
+from outlast.core.workflows import Workflow
 from tests.support.plain_codec import PlainCodec
 
 Body = Callable[[], Coroutine[Any, Any, Any]]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow
+from outlast.core.definitions import AsyncStep, Call, Step, SyncStep
 from outlast.core.effects import InStep
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.functions import is_async
@@ -20,6 +20,7 @@ from outlast.core.identity import here, placed
 from outlast.core.records import Effect
 from outlast.core.retry import NO_RETRY, Retry
 from outlast.core.settings import ONCE_TIMEOUT_S, Settings
+from outlast.core.workflows import Workflow
 from tests.support.rig import Rig
 
 

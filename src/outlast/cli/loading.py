@@ -13,9 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from outlast.core.definitions import Step, Workflow
+from outlast.core.definitions import Step
 from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
+from outlast.core.workflows import Workflow
 from outlast.runtime import registry
 from outlast.runtime.app import App
 from outlast.runtime.importing import imported_for_its_workflows

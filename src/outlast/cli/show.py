@@ -19,6 +19,7 @@ from outlast.cli.plain import one_line, plain, plain_error, readable, readable_r
 from outlast.cli.runs import run_json
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
 from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
+from outlast.core.durabilities import Durability, shown_of_options
 from outlast.core.errors import RunNotFound
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Status
@@ -168,6 +169,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     if run.claim > 1 or run.crashes:
         died = f", {counted(run.crashes, 'worker')} died under it" if run.crashes else ""
         yield "claims", f"{run.claim}{died}"
+    yield from _course(run, now)
     if seen.parent is not None:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
     yield "arguments", shortened(_arguments(run), length)
@@ -187,6 +189,18 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "error", error.line(length) if length is not None else visible_lines("\n".join(error.tree))
     if seen.entries:
         yield "each line", LEGEND
+
+
+def _course(run: RunRow, now: float) -> Iterator[tuple[str, str]]:
+    """Yield what is out of the usual in a run's course."""
+    if run.turn > 1:
+        yield "turn", f"{run.turn}, since {clock_time(run.began)}"
+    if (durability := shown_of_options(run.options)) != Durability.SYNC:
+        yield "durability", visible(durability)
+    if run.held and run.status not in ENDED:
+        yield "held back", f"no worker claims it until: outlast release {visible(run.id)}"
+    if run.cancelling is not None and run.status not in ENDED:
+        yield "cancelling", f"since {clock_time(run.cancelling)} ({ago(run.cancelling, now)})"
 
 
 def _output(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:

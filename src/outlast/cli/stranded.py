@@ -37,9 +37,7 @@ def stranded(
         mine = [run for run in waiting if run.workflow == workflow]
         oldest = min(mine, key=lambda run: run.created)
         age = lasted(now - oldest.created)
-        what = (
-            f"{counted(number, 'run')} of {workflow} waiting, {oldest.id} for {age}: no living worker knows {workflow}"
-        )
+        what = f"{counted(number, 'run')} of {workflow} waiting, {oldest.id} since {age}: no living worker knows it"
         hint = if_renamed(fleet.workers, workflow)
         do = ["start a worker, where its code is:", f"  {where.worker_for(oldest)}"]
         do += ["or have another workflow take them:", f"  {where.command('move', workflow, 'NEW')}"]

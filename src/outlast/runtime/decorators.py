@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from outlast.core.definitions import AsyncStep, Step, SyncStep, Workflow
+from outlast.core.definitions import AsyncStep, Step, SyncStep
 from outlast.core.durabilities import durability as durability_of
 from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
@@ -13,6 +13,7 @@ from outlast.core.queues import Queue, Rate
 from outlast.core.retry import Retry
 from outlast.core.settings import SETTLE_S, Settings
 from outlast.core.terms import Terms
+from outlast.core.workflows import Workflow
 from outlast.runtime.registry import register
 
 P = ParamSpec("P")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from outlast.core.definitions import Call, Workflow
+from outlast.core.definitions import Call
 from outlast.core.errors import LostRun, WrongUse
+from outlast.core.workflows import Workflow
 from outlast.runtime.operations import body_here
 
 

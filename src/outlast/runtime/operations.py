@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from outlast.core import scopes
-from outlast.core.definitions import AsyncStep, Call, Step, SyncStep, Workflow
+from outlast.core.definitions import AsyncStep, Call, Step, SyncStep
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import WrongUse
 from outlast.core.functions import is_async
 from outlast.core.identity import check_run_id, here
 from outlast.core.lost import refuse_lost
 from outlast.core.settings import Settings
+from outlast.core.workflows import Workflow
 from outlast.runtime.clock import SystemClock
 
 P = ParamSpec("P")

@@ -12,10 +12,11 @@ import os
 from types import FunctionType
 from typing import Any
 
-from outlast.core.definitions import Call, Step, Workflow
+from outlast.core.definitions import Call, Step
 from outlast.core.errors import WrongUse
 from outlast.core.functions import Definition
 from outlast.core.records import RunRow
+from outlast.core.workflows import Workflow
 
 STEP_PREFIX = "step:"
 """A run of a single step stands under its step's name with this before it: no workflow's name has a colon."""

@@ -41,12 +41,9 @@ class Wants:
     def add(self, verb: Verb) -> None:
         """Add what one verb needs."""
         match verb:
-            case Write(run=run) | OpenApproval(approval=ApprovalRow(run=run)):
+            case Write(run=run) | OpenApproval(approval=ApprovalRow(run=run)) | DrawRate(run=run):
                 self.workers.add(verb.worker)
                 self.fences.add(run)
-            case DrawRate():
-                self.workers.add(verb.worker)
-                self.fences.add(verb.run)
             case Park() | Release() | Stick() | Finish() | ReopenApproval() | ContinueAs():
                 self.workers.add(verb.worker)
                 self.fences.add(verb.run)
