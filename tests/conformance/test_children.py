@@ -189,7 +189,7 @@ def test_a_child_and_its_parent_that_end_in_one_batch_end_in_its_order(
     world: World, child_first: bool, strangers: int
 ) -> None:
     parent = world.running("parent")
-    child = child_of(world, parent)
+    child = child_of(world, parent, outlives=True)
     others = [finish(world.running(f"stranger{n}")) for n in range(strangers)]
     ends = [finish(child), *others, finish(parent)]
     told = [Done((parent.pk,))] + [Done()] * (strangers + 1) if child_first else [Done()] * len(ends)

@@ -15,11 +15,13 @@ from hypothesis.stateful import initialize, rule
 
 from outlast.core.queues import Draw, Limits
 from outlast.core.records import ApprovalRow, Fork, Kind, Record, Standing, WorkerRow, WorkerState
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.protocol import ApprovalFilter, RunFilter, Store
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.sqlite import SqliteStore
+from outlast.stores.time_verbs import DropSchedule, Expire, PauseSchedule, PutSchedule, Slot, Tick
 from outlast.stores.verbs import (
     Beat,
     Cancel,
@@ -58,6 +60,8 @@ from tests.conformance.two_sides import (
     workers,
 )
 from tests.support.postgres import empty_store_url, open_with_given_times
+
+schedule_names = st.sampled_from(["nightly", "hourly"])
 
 
 class SameAnswers(TwoSides):
@@ -155,6 +159,8 @@ class SameAnswers(TwoSides):
         value=values,
         worker=st.none() | workers,
         due=st.sampled_from([None, None, 5.0]),
+        deadline=st.sampled_from([None, None, None, 5.0]),
+        outlives=st.booleans(),
         parent=st.none() | pks,
         key=keys,
         off=off,
@@ -167,20 +173,58 @@ class SameAnswers(TwoSides):
         value: bytes | None,
         worker: int | None,
         due: float | None,
+        deadline: float | None,
+        outlives: bool,
         parent: int | None,
         key: str,
         off: int,
         fenced: bool,
     ) -> None:
         fields: dict[str, Any] = {"due": due + self.clock.wall()} if due else {}
+        fields |= {"deadline": deadline + self.clock.wall()} if deadline else {}
         fence: dict[str, Any] = {}
         if parent is not None:
             run = self._run(parent)
-            fields |= {"parent": run.pk, "parent_key": key}
+            fields |= {"parent": run.pk, "parent_key": key, "outlives": outlives}
             owner = self._owner(run, 1, off)
             fence = {"parent_worker": owner["worker"], "parent_claim": owner["claim"]} if fenced else {}
         claim_by = self._worker(worker) if worker else None
         self.batch.append(StartRun(run=self._new(id, workflow, value, **fields), claim_by=claim_by, **fence))
+
+    @rule(worker=workers, pk=pks)
+    def expire(self, worker: int, pk: int) -> None:
+        late = self.memory.overdue(1) or [self._run(pk)]
+        self.batch.append(Expire(worker=self._worker(worker), run=late[0].pk, error=b"late"))
+
+    @rule(name=schedule_names, spec=st.sampled_from(["{}", "{ }"]), paused=st.sampled_from([None, None, True, False]))
+    def put_schedule(self, name: str, spec: str, paused: bool | None) -> None:
+        at = self.clock.wall() + 5.0
+        row = ScheduleRow(name=name, spec=spec, workflow="flow", next=at, anchor=at)
+        self.batch.append(PutSchedule(schedule=row, paused=paused))
+
+    @rule(name=schedule_names, on=st.booleans())
+    def pause_schedule(self, name: str, on: bool) -> None:
+        self.batch.append(PauseSchedule(name=name, next=self.clock.wall() + 7.0 if on else None))
+
+    @rule(name=schedule_names, often=seldom)
+    def drop_schedule(self, name: str, often: int) -> None:
+        if not often:
+            self.batch.append(DropSchedule(name=name))
+
+    @rule(
+        worker=workers,
+        name=schedule_names,
+        off=off,
+        key=st.sampled_from(["k1", "k2", "k3"]),
+        ids=st.lists(names, max_size=3, unique=True),
+        busy=st.sampled_from(["skip", "queue", "allow"]),
+    )
+    def tick(self, worker: int, name: str, off: int, key: str, ids: list[str], busy: str) -> None:
+        known = {row.name: row for row in self.memory.schedules()}
+        revision = known[name].revision if name in known else 1
+        slots = tuple(Slot(at=float(n), run=self._new(one, "flow", b""), busy=busy) for n, one in enumerate(ids))
+        fields: dict[str, Any] = {"worker": self._worker(worker), "name": name, "revision": revision + off, "key": key}
+        self.batch.append(Tick(**fields, next=self.clock.wall() + 3.0, slots=slots, missed=off))
 
     @rule(
         pk=pks,

@@ -93,6 +93,9 @@ class TwoSides(RuleBasedStateMachine):
             on_queues = (FLOWS, QUEUES, self._worker(slot))
             assert store.next_due(*on_queues) == self.memory.next_due(*on_queues)
         assert store.queues() == self.memory.queues()
+        assert {run.pk for run in store.overdue(20)} == {run.pk for run in self.memory.overdue(20)}
+        assert store.schedules() == self.memory.schedules()
+        assert store.next_slot(FLOWS) == self.memory.next_slot(FLOWS)
         assert store.ended(range(20)) == self.memory.ended(range(20))
         assert store.info().counts == self.memory.info().counts
         for worker in (row.id for row in self.memory.workers()):

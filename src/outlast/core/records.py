@@ -137,6 +137,8 @@ class RunRow(msgspec.Struct, kw_only=True, gc=False):
     turned: float | None = None  # when its turn began, if that is not the first
     held: bool = False  # nobody may claim it until it is given free
     cancelling: float | None = None  # when its cancellation was asked for
+    deadline: float | None = None  # when the body is cancelled and the run fails, if it has not ended by then
+    outlives: bool = False  # a child that goes on when its parent ends
 
     @property
     def began(self) -> float:

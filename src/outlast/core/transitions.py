@@ -51,6 +51,7 @@ class Event(StrEnum):
     SUCCEED = "succeed"
     FAIL = "fail"
     CANCEL = "cancel"  # it ends as cancelled
+    EXPIRE = "expire"  # its deadline came before anybody had begun it
     STICK = "stick"  # it cannot go on by itself
     RESOLVE = "resolve"  # a person decided an attempt in doubt
     RESUME = "resume"  # a person takes it up again
@@ -62,6 +63,7 @@ TABLE: dict[tuple[Status, Event], Status] = {
     (S.PENDING, E.CLAIM): S.RUNNING,
     (S.PENDING, E.WAKE): S.PENDING,
     (S.PENDING, E.CANCEL): S.CANCELLED,  # never begun: nothing to clean up
+    (S.PENDING, E.EXPIRE): S.FAILED,  # the same
     (S.RUNNING, E.PARK): S.WAITING,
     (S.RUNNING, E.RELEASE): S.PENDING,
     (S.RUNNING, E.TAKE_OVER): S.PENDING,

@@ -36,6 +36,7 @@ from typing import Any, Protocol
 import msgspec
 
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, Standing, WorkerRow
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Answer, Verb
 
@@ -103,12 +104,17 @@ class ApprovalFilter(msgspec.Struct, frozen=True, kw_only=True):
     addressee: str | None = None
 
 
+MOST_OVERDUE = 100
+
+
 class Survey(msgspec.Struct, frozen=True):
-    """What a watcher looks at again and again: `workers`, `orphans` and `next_due`, from one snapshot."""
+    """What a watcher looks at again and again, from one snapshot; each as the read of that name tells it."""
 
     workers: list[WorkerRow]
     orphans: list[str]
     next_due: float | None
+    next_slot: float | None
+    overdue: list[RunRow]  # at most MOST_OVERDUE
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +203,21 @@ class Store(Protocol):
         """Return what is on each queue, by name; of its keys, those with the most runs, up to `keys`."""
         ...
 
+    def overdue(self, limit: int) -> list[RunRow]:
+        """Return runs that are pending, were never claimed, and whose deadline has come; at most `limit`."""
+        ...
+
+    def schedules(self) -> list[ScheduleRow]:
+        """Return all schedules, by name."""
+        ...
+
+    def next_slot(self, workflows: Sequence[str]) -> float | None:
+        """Return when a schedule of these workflows has something to do next, None for never.
+
+        That is at its next slot; or at once (0), where slots wait and the run that it started last has ended.
+        """
+        ...
+
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
         """Return approvals, oldest first (by pk), above the pk `after`."""
         ...
@@ -218,7 +239,7 @@ class Store(Protocol):
         ...
 
     def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
-        """Return what `workers`, `orphans` and `next_due` do, in one go."""
+        """Return what `workers`, `orphans`, `next_due`, `next_slot` and `overdue` do, in one go."""
         ...
 
     def session(self) -> int | None:

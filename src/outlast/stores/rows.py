@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from outlast.core.records import (
     ApprovalRow,
@@ -22,6 +22,7 @@ from outlast.core.records import (
     WorkerRow,
     WorkerState,
 )
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import StartRun
 
@@ -29,7 +30,7 @@ RUN_COLUMNS = (
     "pk, id, incarnation, workflow, definition, is_step, input, options, status, reason, detail, owner, claim, due, "
     "crashes, parent, parent_key, forks, created, started, ended, result, error, culprit, python, version, queue, "
     "queue_key, priority, dedup, debounce, "
-    "turn, turned, held, cancelling"
+    "turn, turned, held, cancelling, deadline, outlives"
 )
 NEW_RUN_COLUMNS = (  # without its input, which a store may keep elsewhere
     "id, incarnation, workflow, definition, is_step, options, status, owner, holder, claim, due, parent, parent_key, "
@@ -48,9 +49,15 @@ APPROVAL_COLUMNS = (
     "ask, problem"
 )
 
+SCHEDULE_COLUMNS = (
+    "name, spec, workflow, definition, is_step, input, next, anchor, created, revision, backlog, last, last_slot, "
+    "started, skipped, missed"
+)
+
 Row = tuple[Any, ...]
 
 _forks = msgspec.json.Decoder(tuple[Fork, ...])
+_times = msgspec.json.Decoder(tuple[float, ...])
 _names = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -58,6 +65,7 @@ def run_row(row: Row) -> RunRow:
     """Make a run of a row of RUN_COLUMNS."""
     run = RunRow(**dict(zip(RunRow.__struct_fields__, row, strict=True)))
     run.is_step = bool(run.is_step)
+    run.outlives = bool(run.outlives)
     run.status = Status(run.status)
     run.reason = Reason(run.reason) if run.reason is not None else None
     run.forks = _decode_forks(str(run.forks))
@@ -82,6 +90,11 @@ def listed_run(row: Row) -> RunRow:
         named = dict(zip(("pk", "id", "incarnation", "workflow"), row, strict=False))
         why = f"this row of the table cannot be read: {error}"
         return RunRow(**named, status=Status.STUCK, reason=Reason.UNDECODABLE, detail=why)
+
+
+def is_usual(run: RunRow) -> bool:
+    """Tell whether NEW_RUN_COLUMNS hold all that is given with a new run: most have neither of the rare ones."""
+    return run.deadline is None and not run.outlives
 
 
 def new_run(verb: StartRun, now: float) -> Row:
@@ -164,6 +177,21 @@ def worker_row(row: Row) -> WorkerRow:
     fields = dict(zip(WorkerRow.__struct_fields__, row, strict=True))
     serves = _names.decode(fields["serves"]) if fields["serves"] is not None else None
     return WorkerRow(**fields | {"state": WorkerState(fields["state"]), "serves": serves})
+
+
+def schedule_row(row: Row) -> ScheduleRow:
+    """Make a schedule of a row of SCHEDULE_COLUMNS."""
+    fields = dict(zip(ScheduleRow.__struct_fields__, row, strict=True))
+    return ScheduleRow(
+        **fields | {"is_step": bool(fields["is_step"]), "backlog": _times.decode(fields["backlog"])},
+    )
+
+
+def schedule_values(row: ScheduleRow) -> Row:
+    """Return the values of SCHEDULE_COLUMNS."""
+    values = astuple(row)
+    place = ScheduleRow.__struct_fields__.index("backlog")
+    return (*values[:place], msgspec.json.encode(row.backlog).decode(), *values[place + 1 :])
 
 
 def encode_names(names: tuple[str, ...] | None) -> str | None:

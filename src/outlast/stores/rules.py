@@ -21,12 +21,14 @@ from outlast.core.transitions import ENDED, Event, Status
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval
 from outlast.stores.course_verbs import ContinueAs, Move
 from outlast.stores.emitted import Settled, Value
+from outlast.stores.time_verbs import PutSchedule, Tick
 from outlast.stores.verbs import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
 
 INDEXED_MAX_BYTES = 2_000  # an index entry of the narrowest database takes about 2,700
 INBOX_KINDS = frozenset({Kind.CHILD, Kind.CANCEL, Kind.MESSAGE})
 DECISIONS = frozenset({"happened", "did_not_happen", "fail"})
 END_EVENTS = {Status.SUCCEEDED: Event.SUCCEED, Status.FAILED: Event.FAIL, Status.CANCELLED: Event.CANCEL}
+PARENT_ENDED = "parent ended"  # how a child was given up whose parent ended
 CANCEL_ID = "cancel"  # the message id of a cancellation: one, however often it is asked for
 
 
@@ -88,6 +90,10 @@ def _bad_size(verb: Verb) -> str | None:
             return _too_long("run id", verb.id) or _too_long("message id", verb.message_id)
         case ContinueAs(workflow=name) | Move(to=name):
             return _too_long("workflow name", name)
+        case PutSchedule(schedule=row):
+            return _too_long("name of the schedule", row.name) or _too_long("workflow name", row.workflow)
+        case Tick():
+            return next((why for slot in verb.slots if (why := _too_long("run id", slot.run.id))), None)
         case _:
             return None
 
@@ -251,6 +257,11 @@ def other_content(seq: int) -> str:
 def missing_record(last_seq: int, expected: int) -> str:
     """Say that a journal is not what the end of its run rests on."""
     return f"the journal ends with record {last_seq}, not with {expected}"
+
+
+def parent_ended(parent_id: str) -> str:
+    """Say who has asked a child to end whose parent has ended."""
+    return f"the end of run {parent_id}"
 
 
 def crash_loop(crashes: int) -> str:

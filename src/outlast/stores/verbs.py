@@ -211,12 +211,13 @@ class Stick(Verb, frozen=True, kw_only=True):
 
 
 class Finish(Verb, frozen=True, kw_only=True):
-    """End the run; tell its parent, if it has one, through the parent's inbox. -> Done(woke parent) | Fenced | Failed
+    """End the run; tell its parent, if it has one, through the parent's inbox. -> Done(woke family) | Fenced | Failed
 
     `status` is an ended one. The parent gets an inbox row of kind CHILD with the
-    `parent_key` as its key. The run's own inbox is cleared, save of messages that nobody took. `last_seq`
-    is the last record's that the end rests on: when the journal's last differs, a record is missing and the answer is
-    Failed.
+    `parent_key` as its key. Its children are asked to end, as by Cancel and once: those that have not ended, do not
+    outlive it, and were not given up before. (So it is whichever verb ends a run.) The run's own inbox is cleared,
+    save of messages that nobody took. `last_seq` is the last record's that the end rests on: when the journal's last
+    differs, a record is missing and the answer is Failed.
     """
 
     worker: str
@@ -317,8 +318,8 @@ class Resume(Verb, frozen=True, kw_only=True):
     """Take an ended or stuck run up again. -> Done | Refused
 
     Deletes the records with a seq in `drop`, puts `again` (the intent of an attempt that is in doubt once more, with
-    the reason as its note) in the place of one of them, clears the end, makes the run
-    `pending` and due now, crashes 0. Legal only while the run has this `status` and its
+    the reason as its note) in the place of one of them, clears the end, and a deadline that has come if the run had
+    ended, makes the run `pending` and due now, crashes 0. Legal only while the run has this `status` and its
     last record is `last_seq` (so that nothing happened between look and leap). The
     remaining records keep their seq: gaps are allowed after a resume.
     """

@@ -9,12 +9,12 @@ from typing import Any
 
 from outlast.core.records import Kind, Record, RunRow, WorkerState
 from outlast.core.transitions import ENDED, Event, Reason, Status, after
-from outlast.stores.emits import drop_unsettled
+from outlast.stores.memory.families import ask_to_end, woken_family
 from outlast.stores.memory.queues import declare_queue, pause_queue
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.memory.verbs import take
 from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
-from outlast.stores.rules import CANCEL_ID, Hold, debounced
+from outlast.stores.rules import Hold, debounced
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -137,21 +137,12 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
     if verb.message_id:
         entry.given_up.add(verb.message_id)
     if row.status is Status.CANCELLED:
-        return Done(t.woken_parents(entry))
+        return Done(woken_family(t, entry))
     if row.status in ENDED:
         return Done() if verb.message_id else Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
     if again:
         return Done(_woken(entry))
-    unbegun = row.status is Status.PENDING and row.started is None and not row.forks
-    if row.status is Status.STUCK or unbegun:
-        assert after(row.status, Event.CANCEL) is Status.CANCELLED
-        t.end(entry, Status.CANCELLED)
-        drop_unsettled(entry.output)
-        row.detail = f"cancelled by {verb.by}" if verb.by else "cancelled"
-        return Done(t.tell_parents(entry))
-    row.cancelling = row.cancelling or t.clock.wall()
-    t.put(entry, Kind.CANCEL, "", CANCEL_ID, True, verb.by.encode())
-    return Done(_woken(entry))
+    return Done(ask_to_end(t, entry, verb.by))
 
 
 def resolve(t: Tables, verb: Resolve) -> Answer:
@@ -224,6 +215,8 @@ def resume(t: Tables, verb: Resume) -> Answer:
     for other in (other for other in others if other.status not in ENDED):
         row.dedup = "" if other.dedup == row.dedup else row.dedup  # it has gone to another since
         row.debounce = "" if other.debounce == row.debounce and other.started is None else row.debounce
+    if row.status in ENDED and row.deadline is not None and row.deadline <= t.clock.wall():
+        row.deadline = None
     _pending(t, entry, Event.RESUME)
     row.ended = row.result = row.error = None
     row.culprit, row.cancelling = "", None
@@ -242,6 +235,8 @@ def prune(t: Tables, verb: Prune) -> Answer:
             gone.append(t.runs.pop(pk).row)
             del t.ids[gone[-1].id]
             t.approvals = {name: kept for name, kept in t.approvals.items() if kept.run != pk}
+            t.children.pop(pk, None)
+            t.children.get(gone[-1].parent or 0, set()).discard(pk)
     for run_id, messages in list(t.early.items()):
         t.early[run_id] = {key: kept for key, kept in messages.items() if kept[0] >= verb.before}
         if not t.early[run_id]:

@@ -10,6 +10,7 @@ from outlast.core.records import Kind
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
 from outlast.stores.emits import drop_unsettled
+from outlast.stores.memory.families import tell_family, woken_family
 from outlast.stores.memory.tables import Entry, Tables
 from outlast.stores.rules import missing_record, terminated
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
@@ -49,7 +50,7 @@ def terminate(t: Tables, verb: Terminate) -> Answer:
         return Refused(f"there is no run {verb.id!r}")
     row = entry.row
     if row.status is Status.CANCELLED:
-        return Done(t.woken_parents(entry))
+        return Done(woken_family(t, entry))
     if row.status in ENDED:
         return Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
     if row.owner != verb.worker:
@@ -58,7 +59,7 @@ def terminate(t: Tables, verb: Terminate) -> Answer:
     drop_unsettled(entry.output)
     t.end(entry, Status.CANCELLED)
     row.detail = terminated(verb.by)
-    return Done(t.tell_parents(entry))
+    return Done(tell_family(t, entry))
 
 
 def hold(t: Tables, verb: Hold) -> Answer:

@@ -12,15 +12,26 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow, WorkerState
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import ENDED, Status
-from outlast.stores.memory import approvals, client_verbs, courses, verbs
+from outlast.stores.memory import approvals, client_verbs, courses, schedules, verbs
 from outlast.stores.memory import queues as memory_queues
 from outlast.stores.memory.tables import Tables
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
+from outlast.stores.protocol import (
+    MOST_OVERDUE,
+    ApprovalFilter,
+    Clock,
+    Loaded,
+    RunFilter,
+    StoreInfo,
+    StreamPage,
+    StreamRow,
+    Survey,
+)
 from outlast.stores.rules import is_queued, objection
 from outlast.stores.verbs import Answer, Verb
 
-VERBS = verbs.VERBS | client_verbs.VERBS | approvals.VERBS | courses.VERBS
+VERBS = verbs.VERBS | client_verbs.VERBS | approvals.VERBS | courses.VERBS | schedules.VERBS
 
 
 class MemoryStore:
@@ -147,6 +158,25 @@ class MemoryStore:
             done = ENDED | {Status.STUCK}
             return [copy.copy(entry.row) for entry in entries if entry.row.status in done]
 
+    # -- what is to come -----------------------------------------------------------------
+
+    def overdue(self, limit: int) -> list[RunRow]:
+        """Return runs that nobody has begun by their deadlines."""
+        with self._lock:
+            now, rows = self.now(), [entry.row for entry in self._tables.runs.values()]
+            late = [row for row in rows if row.status is Status.PENDING and row.started is None]
+            return [copy.copy(row) for row in late if row.deadline is not None and row.deadline <= now][:limit]
+
+    def schedules(self) -> list[ScheduleRow]:
+        """Return all schedules, by name."""
+        with self._lock:
+            return schedules.schedules(self._tables)
+
+    def next_slot(self, workflows: Sequence[str]) -> float | None:
+        """Return when the next schedule of these workflows has something to do."""
+        with self._lock:
+            return schedules.next_slot(self._tables, workflows)
+
     # -- the rest --------------------------------------------------------------------
 
     def workers(self) -> list[WorkerRow]:
@@ -170,7 +200,8 @@ class MemoryStore:
     def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
         """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
         with self._lock:
-            return Survey(self.workers(), self.orphans(), self.next_due(workflows, queues, worker))
+            due, slot = self.next_due(workflows, queues, worker), self.next_slot(workflows)
+            return Survey(self.workers(), self.orphans(), due, slot, self.overdue(MOST_OVERDUE))
 
     def session(self) -> None:
         """Return None: there is no session that could drop."""

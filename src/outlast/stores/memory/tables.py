@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from outlast.core.records import ApprovalRow, InboxRow, Kind, QueueRow, Record, RunRow, Standing, WorkerRow
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory.streams import RunOutput
 from outlast.stores.protocol import Clock
@@ -57,6 +58,15 @@ class Member:
 
 
 @dataclass
+class Timetable:
+    """One schedule. `ticked` and `started` are the key of its last tick and what that answered, to know it again."""
+
+    row: ScheduleRow
+    ticked: str = ""
+    started: tuple[str, ...] = ()
+
+
+@dataclass
 class Use:
     """A moment at which something begins under a rate, or is to (not `taken`)."""
 
@@ -74,6 +84,8 @@ class Tables:
         self.clock = clock
         self.runs: dict[int, Entry] = {}
         self.ids: dict[str, int] = {}
+        self.children: dict[int, set[int]] = {}  # by parent
+        self.schedules: dict[str, Timetable] = {}
         self.workers: dict[str, Member] = {}
         # By run id and message id, each with its time: messages that came before their runs.
         self.early: dict[str, dict[str, tuple[float, Send]]] = {}
@@ -144,10 +156,14 @@ class Tables:
             priority=run.priority,
             dedup=run.dedup,
             debounce=run.debounce,
+            deadline=run.deadline,
+            outlives=run.outlives,
         )
         entry = Entry(row)
         self.runs[row.pk] = entry
         self.ids[row.id] = row.pk
+        if row.parent is not None:
+            self.children.setdefault(row.parent, set()).add(row.pk)
         for at, sent in self.early.pop(row.id, {}).values():
             self.put(entry, sent.kind, sent.key, sent.message_id, True, sent.value, at)
         return entry

@@ -12,10 +12,12 @@ from outlast.core.records import Kind, Record, WorkerRow, WorkerState
 from outlast.core.transitions import CLAIMABLE, Event, Reason, Status, after
 from outlast.stores import turns
 from outlast.stores.emits import emit, is_there
+from outlast.stores.memory.families import expire, tell_family, woken_family
 from outlast.stores.memory.queues import draw_rate, note_start, turns_of
 from outlast.stores.memory.tables import Entry, Member, Tables
 from outlast.stores.queue_verbs import DrawRate
 from outlast.stores.rules import END_EVENTS, Hold, crash_loop, is_queued, missing_record, other_content, out_of_step
+from outlast.stores.time_verbs import Expire
 from outlast.stores.verbs import (
     Answer,
     Beat,
@@ -253,7 +255,7 @@ def finish(t: Tables, verb: Finish) -> Answer:
     entry, row = t.runs[verb.run], t.runs[verb.run].row
     if held is Hold.PAST:
         if row.status is verb.status:
-            return Done(t.woken_parents(entry))
+            return Done(woken_family(t, entry))
         return t.fenced(verb.run, verb.worker, verb.claim)
     assert after(row.status, END_EVENTS[verb.status]) is verb.status
     last_seq = max(entry.records, default=0)
@@ -261,7 +263,7 @@ def finish(t: Tables, verb: Finish) -> Answer:
         return Failed(missing_record(last_seq, verb.last_seq))
     t.end(entry, verb.status)
     row.result, row.error, row.culprit, row.detail = verb.result, verb.error, verb.culprit, verb.detail
-    return Done(t.tell_parents(entry))
+    return Done(tell_family(t, entry))
 
 
 VERBS: dict[type[Any], Callable[[Tables, Any], Answer]] = {
@@ -276,4 +278,5 @@ VERBS: dict[type[Any], Callable[[Tables, Any], Answer]] = {
     Stick: stick,
     DrawRate: draw_rate,
     Finish: finish,
+    Expire: expire,
 }

@@ -22,7 +22,7 @@ from outlast.stores.postgres.connections import Db, settings_of
 from outlast.stores.postgres.inboxes import Inboxes
 from outlast.stores.postgres.schema import WORKER_COLUMNS
 from outlast.stores.postgres.times import Times
-from outlast.stores.postgres.wants import Wants
+from outlast.stores.postgres.wants import FAMILY, Wants
 from outlast.stores.rows import RUN_COLUMNS, TERMS_COLUMNS, Row, encode_forks, run_row, terms, worker_row
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
 from outlast.stores.verbs import Fenced, Verb
@@ -145,7 +145,7 @@ class Batch(Inboxes):
         else:
             locked = self._ask(LOCK_RUNS, wants.changes and Ints(sorted(wants.changes)))
         known = self._ask("SELECT id FROM runs WHERE id = ANY (%s)", wants.starts and Texts(wants.starts))
-        waiters = self._ask("SELECT run, parent FROM waiters WHERE run = ANY (%s)", wants.ends and Ints(wants.ends))
+        waiters = self._ask(FAMILY, *[wants.ends and Ints(wants.ends)] * 2)
         self.now, self.lease_now = time.fetchall()[0][:2]
         self._times.heard(asked, self.lease_now)
         self._free = {row[0] for row in (free.fetchall() if free else ())}

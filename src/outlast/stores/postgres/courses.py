@@ -7,6 +7,7 @@ from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
 from outlast.stores.emits import drop_unsettled
 from outlast.stores.postgres.batch import Batch
+from outlast.stores.postgres.families import tell_family, woken_family
 from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import as_started
 from outlast.stores.rules import Hold as Held
@@ -67,7 +68,7 @@ def terminate(b: Batch, verb: Terminate) -> Answer:
     if run is None:
         return Refused(f"there is no run {verb.id!r}")
     if run.status is Status.CANCELLED:
-        return Done(b.woken_parents(run))
+        return Done(woken_family(b, run))
     if run.status in ENDED:
         return Refused(f"run {verb.id!r} has {run.status}", run)
     if run.owner != verb.worker:
@@ -75,7 +76,7 @@ def terminate(b: Batch, verb: Terminate) -> Answer:
     assert after(run.status, Event.CANCEL) is Status.CANCELLED
     drop_unsettled(RunOutput(b, run.pk))
     b.end_run(run.pk, Status.CANCELLED, terminated(verb.by))
-    return Done(b.tell_parents(b.run(run.pk)))
+    return Done(tell_family(b, b.run(run.pk)))
 
 
 def hold(b: Batch, verb: Hold) -> Answer:

@@ -30,6 +30,7 @@ from outlast.stores.course_verbs import Hold, Move, Terminate
 from outlast.stores.postgres.connections import ENDED, Connections, Db, Link
 from outlast.stores.postgres.times import SERVER_TIME
 from outlast.stores.queue_verbs import PauseQueue
+from outlast.stores.time_verbs import DropSchedule, Expire, PauseSchedule, PutSchedule, Tick
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -70,21 +71,26 @@ NEWS = (
 # What gives others something to do, or ends what they wait for.
 TELLING = frozenset(
     {
+        AnswerApproval,
+        Cancel,
+        DropSchedule,
+        Expire,
         Hold,
         Move,
         Terminate,
-        AnswerApproval,
-        Cancel,
         Finish,
         ForkRun,
         Leave,
         PauseQueue,
+        PauseSchedule,
+        PutSchedule,
         Release,
         Resolve,
         Resume,
         Send,
         Stick,
         TakeOver,
+        Tick,
     }
 )
 

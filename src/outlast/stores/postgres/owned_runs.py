@@ -5,6 +5,7 @@ from __future__ import annotations
 from outlast.core.transitions import CLAIMABLE, Event, Status, after
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.batch import Batch
+from outlast.stores.postgres.families import tell_family, woken_family
 from outlast.stores.postgres.queues import note_starts, turns_of
 from outlast.stores.postgres.schema import FREE, QUEUED
 from outlast.stores.rows import RUN_COLUMNS, Row, run_row
@@ -141,7 +142,7 @@ def finish(b: Batch, verb: Finish) -> Answer:
     held = b.hold(verb.run, verb.worker, verb.claim)
     if held is not Hold.OWNED:
         answer = _repeated(b, verb, held, verb.status)
-        return Done(b.woken_parents(b.run(verb.run))) if isinstance(answer, Done) else answer
+        return Done(woken_family(b, b.run(verb.run))) if isinstance(answer, Done) else answer
     fence = b.fence(verb.run)
     if fence and fence.last_seq != verb.last_seq:
         return Failed(missing_record(fence.last_seq, verb.last_seq))
@@ -154,7 +155,7 @@ def finish(b: Batch, verb: Finish) -> Answer:
         verb.run,
     )
     b.end_run(verb.run, verb.status, verb.detail)
-    return Done(b.tell_parents(b.run(verb.run)))
+    return Done(tell_family(b, b.run(verb.run)))
 
 
 def _repeated(b: Batch, verb: Park | Release | Stick | Finish, held: Hold | Fenced, status: Status) -> Answer:

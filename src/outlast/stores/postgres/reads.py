@@ -8,9 +8,10 @@ from typing import Any
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import ENDED, Db
+from outlast.stores.postgres.schedules import next_slot, overdue
 from outlast.stores.postgres.schema import FREE, QUEUED, WORKER_COLUMNS
 from outlast.stores.postgres.streams import SOURCES
-from outlast.stores.protocol import Loaded, RunFilter, Survey
+from outlast.stores.protocol import MOST_OVERDUE, Loaded, RunFilter, Survey
 from outlast.stores.rows import (
     INBOX_COLUMNS,
     RECORD_COLUMNS,
@@ -190,11 +191,12 @@ def orphans(db: Db) -> list[str]:
     return [owner for (owner,) in _rows(db, ORPHANS)]
 
 
-def survey(db: Db, due: Callable[[Db], float | None]) -> Survey:
-    """Return the workers, the orphans, and what `due` says of when the next run may be claimed."""
+def survey(db: Db, workflows: Sequence[str], now: float, due: Callable[[Db], float | None]) -> Survey:
+    """Return the workers, the orphans, what is to come, and what `due` says of when the next run may be claimed."""
     known, orphaned = (db.execute(sql, binary=True) for sql in (WORKERS, ORPHANS))  # before any is waited for
     first = due(db)
-    return Survey([worker_row(row) for row in known], [owner for (owner,) in orphaned], first)
+    slot, late = next_slot(db, workflows), overdue(db, MOST_OVERDUE, now)
+    return Survey([worker_row(row) for row in known], [owner for (owner,) in orphaned], first, slot, late)
 
 
 def cut_off(db: Db) -> set[str]:

@@ -29,6 +29,7 @@ from outlast.core.errors import NotAStore, ReadOnlyStore, StoreUnavailable
 from outlast.stores import rows
 from outlast.stores.postgres.address import Address
 from outlast.stores.postgres.limits import Connection
+from outlast.stores.postgres.time_schema import TIME
 
 QUEUED = "status = 'pending' AND (claim > 0 OR due <= created)"
 """`rules.is_queued`, as a condition; an index serves the statements that have the very same text."""
@@ -295,26 +296,14 @@ CREATE TABLE firsts (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME)
 
 WORKER_COLUMNS = rows.WORKER_COLUMNS.replace(" left,", ' "left",')  # a word of SQL
 
 TABLES = (
-    "runs",
-    "records",
-    "inbox",
-    "taken",
-    "waiters",
-    "workers",
-    "early",
-    "approvals",
-    "stream_items",
-    "stream_sources",
-    "published",
-    "queues",
-    "uses",
-    "firsts",
-)
+    "runs", "records", "inbox", "taken", "waiters", "workers", "early", "approvals", "stream_items",
+    "stream_sources", "published", "queues", "uses", "firsts", "schedules",
+)  # fmt: skip
 LOCK = 0x4F75744C  # "OutL": the class of our advisory locks; the second key is the schema's name, hashed
 OLDEST_SERVER = 130_000
 

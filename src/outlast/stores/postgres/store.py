@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from outlast.core.errors import StoreUnavailable
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
 from outlast.stores.postgres import queues as queue_reads
-from outlast.stores.postgres import reads, streams
+from outlast.stores.postgres import reads, schedules, streams
 from outlast.stores.postgres.address import parse
 from outlast.stores.postgres.appending import append
 from outlast.stores.postgres.approvals import approvals
@@ -185,6 +186,20 @@ class PostgresStore:
         """Return those of the runs that have ended or are stuck."""
         return self._read(lambda db: reads.ended(db, pks))
 
+    # -- what is to come -----------------------------------------------------------------
+
+    def overdue(self, limit: int) -> list[RunRow]:
+        """Return runs that nobody has begun by their deadlines."""
+        return self._read(lambda db: schedules.overdue(db, limit, self.now()))
+
+    def schedules(self) -> list[ScheduleRow]:
+        """Return all schedules, by name."""
+        return self._read(schedules.schedules)
+
+    def next_slot(self, workflows: Sequence[str]) -> float | None:
+        """Return when the next schedule of these workflows has something to do."""
+        return self._read(lambda db: schedules.next_slot(db, workflows))
+
     # -- the rest --------------------------------------------------------------------
 
     def workers(self) -> list[WorkerRow]:
@@ -201,7 +216,7 @@ class PostgresStore:
 
     def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
         """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
-        return self._read(lambda db: reads.survey(db, self._due(workflows, queues, worker)))
+        return self._read(lambda db: reads.survey(db, workflows, self.now(), self._due(workflows, queues, worker)))
 
     def session(self) -> int:
         """Return a number that differs after the session in which this process listens has dropped."""

@@ -17,7 +17,7 @@ from outlast.stores.postgres.early import ask_for_early
 from outlast.stores.postgres.journal import deliver, fence_of, insert, write
 from outlast.stores.postgres.owned_runs import finish
 from outlast.stores.postgres.streams import RunOutput
-from outlast.stores.rows import NEW_RUN_COLUMNS, TERMS_COLUMNS, new_run, started_run, terms
+from outlast.stores.rows import NEW_RUN_COLUMNS, TERMS_COLUMNS, is_usual, new_run, started_run, terms
 from outlast.stores.rules import Hold
 from outlast.stores.verbs import Answer, Done, Finish, Started, StartRun, Write
 
@@ -84,7 +84,7 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
     waited_for.update(run for run in runs if run in b.waited_for)
     parents = {fence.parent for fence in fences if fence}.union(*(b.waited_for.get(run, ()) for run in runs))
     plain = all(fence and fence.last_seq == verb.last_seq for fence, verb in zip(fences, verbs, strict=True))
-    if not plain or not parents.isdisjoint(runs):  # which of a family ends first decides who is told
+    if not plain or not parents.isdisjoint(runs):  # what becomes of one depends on the other
         return [finish(b, verb) for verb in verbs]
     b.lock_runs(runs)
     b.run_sql(
@@ -125,11 +125,13 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
 
 
 def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
-    """Tell whether all of these runs can simply be created."""
+    """Tell whether all of these runs can simply be created, with nothing about them that is rare."""
     ids = {verb.run.id for verb in verbs}
     if len(ids) < len(verbs) or not ids.isdisjoint(b.known) or not ids.isdisjoint(b.started):
         return False
     for verb in verbs:
+        if not is_usual(verb.run):
+            return False
         parent, claim = verb.run.parent, verb.parent_claim
         if verb.run.dedup or verb.run.debounce:
             return False

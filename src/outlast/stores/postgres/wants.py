@@ -6,6 +6,7 @@ from outlast.core.records import ApprovalRow
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.course_verbs import ContinueAs, Terminate
 from outlast.stores.queue_verbs import DrawRate
+from outlast.stores.time_verbs import Expire, Tick
 from outlast.stores.verbs import (
     Beat,
     Cancel,
@@ -23,6 +24,13 @@ from outlast.stores.verbs import (
     TakeOver,
     Verb,
     Write,
+)
+
+# (run, parent): who waits, besides its parent, for a run that is to end; and a run that is to end and has children
+# which its end concerns, as its own parent.
+FAMILY = (
+    "SELECT run, parent FROM waiters WHERE run = ANY (%s) UNION ALL "
+    "SELECT DISTINCT parent, parent FROM runs WHERE parent = ANY (%s) AND ended IS NULL AND NOT outlives"
 )
 
 
@@ -55,7 +63,7 @@ class Wants:
             case TakeOver():
                 self.workers.add(verb.worker)
                 self.dead.add(verb.dead)
-            case Beat() | Leave() | Claim():
+            case Beat() | Leave() | Claim() | Expire() | Tick():
                 self.workers.add(verb.worker)
             case StartRun():
                 self.workers |= {name for name in (verb.claim_by, verb.parent_worker) if name is not None}

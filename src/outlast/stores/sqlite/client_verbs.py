@@ -5,18 +5,17 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import astuple
 
-from outlast.core.records import InboxRow, Kind, RunRow
+from outlast.core.records import InboxRow, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
-from outlast.stores.emits import drop_unsettled
-from outlast.stores.rows import RECORD_COLUMNS, run_row
-from outlast.stores.rules import CANCEL_ID, Hold
+from outlast.stores.rows import RECORD_COLUMNS, is_usual, run_row
+from outlast.stores.rules import Hold
 from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.sqlite.courses import first_turn
+from outlast.stores.sqlite.families import ask_to_end, woken_family
 from outlast.stores.sqlite.journal import INSERT
 from outlast.stores.sqlite.owned_runs import take
 from outlast.stores.sqlite.schema import RUN_COLUMNS
 from outlast.stores.sqlite.shared_starts import give_up_keys, same_terms
-from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -56,6 +55,9 @@ def start_run(b: Batch, verb: StartRun) -> Answer:
     if verb.claim_by is not None and (why := b.lease_lost(verb.claim_by)):
         return Fenced(why, worker_lost=True)
     pk = b.insert_run(verb.run)
+    if not is_usual(verb.run):
+        rare = (verb.run.deadline, verb.run.outlives, pk)
+        b.db.execute("UPDATE runs SET deadline = ?, outlives = ? WHERE pk = ?", rare)
     early = b.deliver_early({verb.run.id: pk})
     if verb.claim_by is not None:
         take(b, pk, verb.claim_by)
@@ -138,20 +140,12 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
         verb.message_id,
     )
     if run.status is Status.CANCELLED:
-        return Done(b.woken_parents(run))
+        return Done(woken_family(b, run))
     if run.status in ENDED:
         return Done() if verb.message_id else Refused(f"run {verb.id!r} has {run.status}", run)
     if again:
         return Done(_woken(run.pk, run.status))
-    unbegun = run.status is Status.PENDING and run.started is None and not run.forks
-    if run.status is Status.STUCK or unbegun:
-        assert after(run.status, Event.CANCEL) is Status.CANCELLED
-        b.end_run(run.pk, Status.CANCELLED, f"cancelled by {verb.by}" if verb.by else "cancelled")
-        drop_unsettled(RunOutput(b, run.pk))
-        return Done(b.tell_parents(b.run(run.pk)))
-    b.db.execute("UPDATE runs SET cancelling = coalesce(cancelling, ?) WHERE pk = ?", (b.now, run.pk))
-    b.put(InboxRow(id=0, run=run.pk, kind=Kind.CANCEL, key="", message_id=CANCEL_ID, value=verb.by.encode()))
-    return Done(_woken(run.pk, run.status))
+    return Done(ask_to_end(b, run, verb.by))
 
 
 def resolve(b: Batch, verb: Resolve) -> Answer:
@@ -238,6 +232,8 @@ def resume(b: Batch, verb: Resume) -> Answer:
         b.db.execute(INSERT, (run.pk, *astuple(verb.again)))
     give_up_keys(b, run)
     _pending(b, run, Event.RESUME)
+    if run.status in ENDED:
+        b.db.execute("UPDATE runs SET deadline = NULL WHERE pk = ? AND deadline <= ?", (run.pk, b.now))
     b.db.execute("UPDATE runs SET resumed = ?, cancelling = NULL WHERE pk = ?", (this, run.pk))
     return Done((run.pk,))
 

@@ -10,6 +10,7 @@ from outlast.stores.rows import as_started
 from outlast.stores.rules import Hold as Held
 from outlast.stores.rules import missing_record, terminated
 from outlast.stores.sqlite.batch import Batch
+from outlast.stores.sqlite.families import tell_family, woken_family
 from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
 
@@ -63,7 +64,7 @@ def terminate(b: Batch, verb: Terminate) -> Answer:
     if run is None:
         return Refused(f"there is no run {verb.id!r}")
     if run.status is Status.CANCELLED:
-        return Done(b.woken_parents(run))
+        return Done(woken_family(b, run))
     if run.status in ENDED:
         return Refused(f"run {verb.id!r} has {run.status}", run)
     if run.owner != verb.worker:
@@ -71,7 +72,7 @@ def terminate(b: Batch, verb: Terminate) -> Answer:
     assert after(run.status, Event.CANCEL) is Status.CANCELLED
     drop_unsettled(RunOutput(b, run.pk))
     b.end_run(run.pk, Status.CANCELLED, terminated(verb.by))
-    return Done(b.tell_parents(b.run(run.pk)))
+    return Done(tell_family(b, b.run(run.pk)))
 
 
 def hold(b: Batch, verb: Hold) -> Answer:

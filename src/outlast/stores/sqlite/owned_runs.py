@@ -8,6 +8,7 @@ from outlast.core.transitions import CLAIMABLE, Event, Status, after
 from outlast.stores.rows import run_row
 from outlast.stores.rules import END_EVENTS, Hold, missing_record
 from outlast.stores.sqlite.batch import Batch
+from outlast.stores.sqlite.families import tell_family, woken_family
 from outlast.stores.sqlite.queues import note_starts, turns_of
 from outlast.stores.sqlite.schema import FREE, QUEUED, RUN_COLUMNS
 from outlast.stores.turns import shared
@@ -111,7 +112,7 @@ def finish(b: Batch, verb: Finish) -> Answer:
     held = b.hold(verb.run, verb.worker, verb.claim)
     if held is not Hold.OWNED:
         answer = _repeated(b, verb, held, verb.status)
-        return Done(b.woken_parents(b.run(verb.run))) if isinstance(answer, Done) else answer
+        return Done(woken_family(b, b.run(verb.run))) if isinstance(answer, Done) else answer
     fence = b.fence(verb.run)
     if fence and fence.last_seq != verb.last_seq:
         return Failed(missing_record(fence.last_seq, verb.last_seq))
@@ -120,7 +121,7 @@ def finish(b: Batch, verb: Finish) -> Answer:
         (verb.result, verb.error, verb.culprit, verb.run),
     )
     b.end_run(verb.run, verb.status, verb.detail)
-    return Done(b.tell_parents(b.run(verb.run)))
+    return Done(tell_family(b, b.run(verb.run)))
 
 
 def _repeated(b: Batch, verb: Park | Release | Stick | Finish, held: Hold | Fenced, status: Status) -> Answer:

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
-from outlast.stores.protocol import Loaded, RunFilter, Survey
+from outlast.stores.protocol import MOST_OVERDUE, Loaded, RunFilter, Survey
 from outlast.stores.rows import (
     INBOX_COLUMNS,
     RECORD_COLUMNS,
@@ -22,6 +22,7 @@ from outlast.stores.rows import (
     worker_row,
 )
 from outlast.stores.rules import prefix_end
+from outlast.stores.sqlite.schedules import next_slot, overdue
 from outlast.stores.sqlite.schema import FREE, QUEUED, RUN_COLUMNS
 from outlast.stores.sqlite.streams import sources
 
@@ -165,9 +166,12 @@ def orphans(db: apsw.Connection) -> list[str]:
     return [owner for (owner,) in _rows(db, sql)]
 
 
-def survey(db: apsw.Connection, due: Callable[[apsw.Connection], float | None]) -> Survey:
-    """Return the workers, the orphans, and what `due` says of when the next run may be claimed."""
-    return Survey(workers(db), orphans(db), due(db))
+def survey(
+    db: apsw.Connection, workflows: Sequence[str], now: float, due: Callable[[apsw.Connection], float | None]
+) -> Survey:
+    """Return the workers, the orphans, what is to come, and what `due` says of when the next run may be claimed."""
+    slot, late = next_slot(db, workflows), overdue(db, MOST_OVERDUE, now)
+    return Survey(workers(db), orphans(db), due(db), slot, late)
 
 
 def counts(db: apsw.Connection) -> dict[str, int]:

@@ -23,6 +23,7 @@ runs, each with a lease.
 - `queues`: the limits that were declared last. What is taken of them stands in `runs`, whose columns `queue`,
   `queue_key` and `priority` say where a run waits; indexes hold those few alone. `uses` are the moments at which
   something begins under a rate (or is to, where it is not `taken`), as long as one counts.
+- `schedules`: `ticked` and `answer` are the key of the last tick and what it was answered.
 - `workers`: `taken_by` and `answer` are those of the verb that ended the worker. `serves` is a JSON array
   of the names that its runs may have.
 
@@ -46,6 +47,7 @@ import apsw
 
 from outlast.core.errors import NotAStore, ReadOnlyStore
 from outlast.stores import rows
+from outlast.stores.sqlite.time_schema import TIME
 
 APPLICATION_ID = 0x4F75744C  # "OutL" in the file's header marks it as ours
 
@@ -335,7 +337,7 @@ CREATE TABLE firsts (
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME)
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import apsw
 
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
 from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
 from outlast.stores.sqlite import queues as queue_reads
-from outlast.stores.sqlite import reads, streams
+from outlast.stores.sqlite import reads, schedules, streams
 from outlast.stores.sqlite.approvals import approvals
 from outlast.stores.sqlite.batch import Batch, Fences
 from outlast.stores.sqlite.connections import Connections
@@ -149,6 +150,20 @@ class SqliteStore:
         """Return those of the runs that have ended or are stuck."""
         return self._connections.read(lambda db: reads.ended(db, pks))
 
+    # -- what is to come -----------------------------------------------------------------
+
+    def overdue(self, limit: int) -> list[RunRow]:
+        """Return runs that nobody has begun by their deadlines."""
+        return self._connections.read(lambda db: schedules.overdue(db, limit, self.now()))
+
+    def schedules(self) -> list[ScheduleRow]:
+        """Return all schedules, by name."""
+        return self._connections.read(schedules.schedules)
+
+    def next_slot(self, workflows: Sequence[str]) -> float | None:
+        """Return when the next schedule of these workflows has something to do."""
+        return self._connections.read(lambda db: schedules.next_slot(db, workflows))
+
     # -- the rest --------------------------------------------------------------------
 
     def workers(self) -> list[WorkerRow]:
@@ -165,7 +180,9 @@ class SqliteStore:
 
     def survey(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> Survey:
         """Return the workers, the orphans, and when the next run of these workflows may be claimed."""
-        return self._connections.read(lambda db: reads.survey(db, self._due(workflows, queues, worker)))
+        return self._connections.read(
+            lambda db: reads.survey(db, workflows, self.now(), self._due(workflows, queues, worker))
+        )
 
     def session(self) -> None:
         """Return None: there is no session that could drop."""

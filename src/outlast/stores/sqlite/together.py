@@ -19,10 +19,20 @@ from typing import Any
 from msgspec.structs import astuple
 
 from outlast.stores.emits import emit
-from outlast.stores.rows import NEW_RUN_COLUMNS, RECORD_COLUMNS, TERMS_COLUMNS, Row, new_run, started_run, terms
+from outlast.stores.rows import (
+    NEW_RUN_COLUMNS,
+    RECORD_COLUMNS,
+    TERMS_COLUMNS,
+    Row,
+    is_usual,
+    new_run,
+    started_run,
+    terms,
+)
 from outlast.stores.rules import Hold
 from outlast.stores.sqlite.batch import Batch, Fence, Surprise
 from outlast.stores.sqlite.client_verbs import start_run
+from outlast.stores.sqlite.families import OPEN_CHILDREN
 from outlast.stores.sqlite.journal import deliver, fence_of
 from outlast.stores.sqlite.owned_runs import finish
 from outlast.stores.sqlite.streams import RunOutput
@@ -72,12 +82,14 @@ def finish_all(b: Batch, verbs: Sequence[Finish]) -> list[Answer]:
         marks = _marks(len(some))
         family = b.rows(
             f"SELECT pk, parent FROM runs WHERE pk IN ({marks}) AND parent IS NOT NULL "
-            f"UNION ALL SELECT run, parent FROM waiters WHERE run IN ({marks})",
+            f"UNION ALL SELECT run, parent FROM waiters WHERE run IN ({marks}) "
+            f"UNION ALL SELECT DISTINCT NULL, parent FROM runs WHERE {OPEN_CHILDREN.format(f'IN ({marks})')}",
+            *some,
             *some,
             *some,
         )
         if not set(runs).isdisjoint(parent for _, parent in family):
-            return [finish(b, verb) for verb in verbs]  # which of the two ends first decides who is told
+            return [finish(b, verb) for verb in verbs]  # what becomes of one depends on the other
         waited_for.update(child for child, _ in family)
     for few in _chunks(verbs):
         ends = [(v.run, v.status, v.result, v.error, v.culprit, v.detail, b.now) for v in few]
@@ -116,11 +128,13 @@ def start_all(b: Batch, verbs: Sequence[StartRun]) -> list[Answer]:
 
 
 def _all_new(b: Batch, verbs: Sequence[StartRun]) -> bool:
-    """Tell whether all of these runs can simply be created."""
+    """Tell whether all of these runs can simply be created, with nothing about them that is rare."""
     ids = [verb.run.id for verb in verbs]
     if len(set(ids)) < len(ids):
         return False
     for verb in verbs:
+        if not is_usual(verb.run):
+            return False
         parent, claim = verb.run.parent, verb.parent_claim
         if verb.run.dedup or verb.run.debounce:
             return False

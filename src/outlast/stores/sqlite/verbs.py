@@ -16,11 +16,22 @@ from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenAp
 from outlast.stores.batches import apply_in_order
 from outlast.stores.course_verbs import ContinueAs, Hold, Move, Terminate
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
-from outlast.stores.sqlite import approvals, client_verbs, courses, leases, owned_runs, queues, rates
+from outlast.stores.sqlite import (
+    approvals,
+    client_verbs,
+    courses,
+    families,
+    leases,
+    owned_runs,
+    queues,
+    rates,
+    schedules,
+)
 from outlast.stores.sqlite.batch import Batch, Surprise
 from outlast.stores.sqlite.journal import write
 from outlast.stores.sqlite.opening import REFUSALS
 from outlast.stores.sqlite.together import finish_all, start_all, write_all
+from outlast.stores.time_verbs import DropSchedule, Expire, PauseSchedule, PutSchedule, Tick
 from outlast.stores.verbs import (
     Answer,
     Beat,
@@ -72,6 +83,11 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     Terminate: courses.terminate,
     Hold: courses.hold,
     Move: courses.move,
+    Expire: families.expire,
+    PutSchedule: schedules.put_schedule,
+    PauseSchedule: schedules.pause_schedule,
+    DropSchedule: schedules.drop_schedule,
+    Tick: schedules.tick,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {
