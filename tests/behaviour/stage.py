@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import outlast
 from outlast import App, Call, Notice, Run
 
 OpenApp = Callable[..., App]
+E = TypeVar("E", bound=BaseException)
 
 LONGEST_BLOCK_S = 15
 
@@ -152,6 +153,13 @@ async def failure(run: Run[Any]) -> BaseException:
     except Exception as error:  # noqa: BLE001 - whatever it is, the test looks at it
         return error
     raise AssertionError(f"{run} succeeded with {value!r}")
+
+
+async def failed_with(run: Run[Any], kind: type[E]) -> E:
+    """Return the error, of this kind, that a run ends with."""
+    error = await failure(run)
+    assert isinstance(error, kind), repr(error)
+    return error
 
 
 async def unless_it_ends(run: Run[Any], event: Coroutine[Any, Any, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import msgspec
 
 from outlast.core.closing import aclose, suspended
+from outlast.core.deadlines import run_timeout
 from outlast.core.errors import StepError
 from outlast.core.frames import keep_where, where_of
 from outlast.core.identity import Branch
@@ -45,6 +46,8 @@ def failed(engine: Engine, error: BaseException) -> Outcome:
     """Return how a run ended whose body raised this. What is no answer of a body becomes a StepError that says so."""
     which = f"run {engine.run_id}: the workflow {engine.workflow}"
     if isinstance(error, asyncio.CancelledError):
+        if engine.expired is not None:
+            return Outcome(Status.FAILED, error=run_timeout(engine.row, engine.expired.due or engine.expired.at))
         if engine.cancel_asked:
             return Outcome(Status.CANCELLED)
         text = f"{which} raised CancelledError though nobody cancelled its run"

@@ -170,6 +170,7 @@ class Call(Coroutine[Any, Any, R_co]):
         "key",
         "kwargs",
         "ordinal",
+        "outlives",
         "place",
         "settings",
         "terms",
@@ -189,7 +190,8 @@ class Call(Coroutine[Any, Any, R_co]):
         self.child_id: str | None = None
         self.terms: Terms | None = None
         self.durability: Durability | None = None  # of the run, where it is not its workflow's
-        self.detached = False  # a child run that outlives its parent
+        self.detached = False  # a child run that the end of its parent's body leaves alone
+        self.outlives = False  # ... and that goes on when its parent ends
         self.used = False
         self.key = ""
         if type(place) is InBody:

@@ -37,6 +37,7 @@ from outlast.core.body import Body, Outcome
 from outlast.core.body_operations import BodyOperations
 from outlast.core.codec import Codec
 from outlast.core.culprits import Culprits
+from outlast.core.deadlines import is_deadline
 from outlast.core.divergence import describe, differs, goes_on, raised, short
 from outlast.core.durabilities import of_options
 from outlast.core.emissions import Emission
@@ -70,6 +71,7 @@ class Engine(BodyOperations):
         self.busy = False
         self.live = False
         self.cancel_asked = False
+        self.expired: Record | None = None  # the cancellation that came since the deadline did
         self.outcome: Outcome | None = None
         self.failure: OutlastError | None = None  # Diverged or DecodingError: the run cannot go on
         self.on_forgotten: Callable[[str], None] = lambda key: None
@@ -303,6 +305,8 @@ class Engine(BodyOperations):
                 loop.fire(timer)
         elif kind is Kind.CANCEL:
             self.cancel_asked = True
+            if is_deadline(record):
+                self.expired = record
             self.body.cancel()
         else:
             pending = self.calls.pop(record.key)

@@ -7,6 +7,8 @@ outside and no `except Exception` in user code may hold them up.
 
 from __future__ import annotations
 
+import datetime as dt
+
 
 class OutlastError(Exception):
     """Root of all errors that Outlast raises. What your own code raises is none of them, and is raised as it is."""
@@ -36,6 +38,10 @@ class Spinning(OutlastError):
 
 class RunNotFound(OutlastError):
     """No run has this id in this store."""
+
+
+class ScheduleNotFound(OutlastError):
+    """No schedule has this name in this store."""
 
 
 class RunConflict(OutlastError):
@@ -75,6 +81,17 @@ class AlreadyAnswered(OutlastError):
         super().__init__(message)
         self.status = status
         self.by = by
+
+
+class RunTimeout(OutlastError, TimeoutError):
+    """A run had not ended by its deadline, so its body was cancelled. Also a `TimeoutError`.
+
+    `deadline` is that moment, an aware datetime.
+    """
+
+    def __init__(self, message: str = "", *, deadline: dt.datetime | None = None) -> None:
+        super().__init__(message)
+        self.deadline = deadline
 
 
 class NotResumable(OutlastError):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, TypedDict
 
 from outlast.core.amounts import is_number, is_whole
+from outlast.core.deadlines import LATEST_S
 from outlast.core.errors import WrongUse
 from outlast.core.queues import PRIORITIES, Queue, check_key, check_seconds
 from outlast.core.records import RunRow
@@ -26,6 +27,7 @@ class Terms:
     dedup: str | None = None
     debounce: str | None = None
     max_wait: float | None = None
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.queue is not None and not isinstance(self.queue, Queue):
@@ -40,6 +42,8 @@ class Terms:
         if not (is_whole(self.priority) and -PRIORITIES <= self.priority <= PRIORITIES):
             raise WrongUse(f"priority={self.priority!r}: must be a whole number; higher goes first, the usual is 0")
         self._check_delay()
+        if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout < inf):
+            raise WrongUse(f"timeout={self.timeout!r}: must be a positive, finite number of seconds")
         if self.dedup is not None and self.debounce is not None:
             raise WrongUse("dedup= and debounce= are two answers to one question; choose one")
         if self.debounce is not None and (self.delay is None or isinstance(self.delay, datetime)):
@@ -71,6 +75,8 @@ class Terms:
             row.due = self.delay.timestamp()
         elif self.delay is not None:
             row.due = now + float(self.delay)
+        if self.timeout is not None:
+            row.deadline = min(now + float(self.timeout), LATEST_S)
         row.dedup, row.debounce = self.dedup or "", self.debounce or ""
 
 
@@ -84,6 +90,7 @@ class TermsOfCall(TypedDict, total=False):
     dedup: str | None
     debounce: str | None
     max_wait: float | None
+    timeout: float | None
 
 
 def terms_of(usual: Terms | None, options: TermsOfCall) -> Terms:

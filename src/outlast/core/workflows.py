@@ -78,6 +78,8 @@ class Workflow(Definition[P, R]):
           a call with other arguments is a RunConflict.
         - `debounce`: while a run of this workflow with the same `debounce` has not begun, another start gives it the
           new arguments and puts it off by `delay` once more, until `max_wait` seconds after the first at most.
+        - `timeout`: seconds from its start after which the run is cancelled, if it has not ended, and fails with
+          RunTimeout.
 
         Raises WrongUse for what makes no sense.
         """

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from outlast.core.deadlines import is_deadline
 from outlast.core.records import Effect, Kind, Record, RunRow
 from outlast.core.transitions import Status
 
@@ -40,9 +41,11 @@ class Aftermath(msgspec.Struct, frozen=True):
 
 
 def cause_of_end(run: RunRow, records: Sequence[Record]) -> Record | None:
-    """Return what ended a run, if a record did: the cancellation, or the outcome of the step that failed it."""
+    """Return what ended a run, if a record did: its cancellation, its deadline, or the outcome of a step."""
     if run.status is Status.CANCELLED:
         return next((r for r in reversed(records) if r.kind is Kind.CANCEL), None)
+    if not run.culprit and (deadline := next((r for r in records if is_deadline(r)), None)) is not None:
+        return deadline
     outcomes = (r for r in reversed(records) if r.kind in OUTCOMES)
     return next((r for r in outcomes if not r.ok and r.key == run.culprit), None)
 

@@ -51,6 +51,7 @@ def start_child(execution: Execution, pending: Pending) -> None:
         options=call.run_options,
         parent=row.pk,
         parent_key=pending.key,
+        outlives=call.outlives,
         version=worker.version,
         python=worker.python,
     )

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from outlast.core.certainty import may_have_happened
+from outlast.core.deadlines import is_deadline
 from outlast.core.errors import DecodingError, EncodingError, InDoubt, NotResumable
 from outlast.core.identity import shown
 from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
@@ -34,8 +35,8 @@ MOST_LISTED = 8
 
 def why_not_resumable(run: RunRow, cause: Record, effect: Record) -> str:
     """Say in plain words which effect stands against resuming."""
-    if run.status is Status.CANCELLED:
-        end, cleanup = "was cancelled", "cleanup "
+    if cause.kind is Kind.CANCEL:
+        end, cleanup = "came to its deadline" if is_deadline(cause) else "was cancelled", "cleanup "
     else:
         end, cleanup = f"failed at {_noun(cause)} {shown(cause.key)}", ""
     did = "was started" if effect.kind in (Kind.CHILD, Kind.START) else "was recorded"

@@ -23,8 +23,10 @@ from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
 from outlast.core.waits import Wait
 from outlast.runtime.approvals import Approvals
+from outlast.runtime.deadlines import cancel_at_deadline, deadline_ahead
 from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
+from outlast.runtime.moments import earliest
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.output import RunOutput
 from outlast.runtime.steps import BACKLOG_RECORDS, Steps
@@ -178,15 +180,16 @@ class Execution:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        elif not self.engine.loop.timers:
+        elif not self.engine.loop.timers and self.row.deadline is None:
             return
-        timer = self.engine.next_timer()
-        if timer is None or self.ending or self.steps.hold_back_timers():
+        timer = None if self.steps.hold_back_timers() else self.engine.next_timer()
+        when = earliest(timer and timer.when(), deadline_ahead(self))
+        if when is None or self.ending:
             return
-        if timer.when() <= self.worker.now():
+        if when <= self.worker.now():
             self._timer = self.worker.loop.call_soon(self._fire)
         else:
-            self._timer = self.worker.at(timer.when(), self._fire)
+            self._timer = self.worker.at(when, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
@@ -197,7 +200,10 @@ class Execution:
         timer, now = self.engine.next_timer(), self.worker.now()
         if self.engine.outcome is not None:
             return
-        if timer is not None and timer.when() <= now:
+        deadline = deadline_ahead(self)
+        if deadline is not None and deadline <= now and (timer is None or deadline <= timer.when()):
+            cancel_at_deadline(self, now)
+        elif timer is not None and timer.when() <= now and not self.steps.hold_back_timers():
             event = self.engine.event(Kind.TIMER, now, key=timer.key, name="timer", due=timer.when(), cause=timer.cause)
             self.engine.deliver(event)
             self.after_turn()
@@ -248,6 +254,8 @@ class Execution:
         timer = self.engine.next_timer()
         if timer is not None and timer.when() < float("inf") and not self.steps.hold_back_timers():
             dues.append((timer.when(), f"timer {shown(timer.key)}"))
+        if (deadline := deadline_ahead(self)) is not None:
+            dues.append((deadline, "its deadline"))
         if dues:
             return min(dues)
         waits = [

@@ -62,6 +62,7 @@ class RunInfo:
 
     - `id`, `workflow`, `status`, and for a stuck run its `reason`. `detail`: what it waits for, or why it is stuck.
     - `created`. `started`: when a worker first claimed it. `ended`. `due`: when it wakes by itself.
+      `deadline`: when it is cancelled, and fails, if it has not ended.
     - `error`: the error that it ended with, in one line. `where`: the line of your code that raised it
       (`agent.py:12 in deep`). `culprit`: the identity of the step whose error that was.
     - `owner`: the worker that executes it now. `claims`: how often it was claimed. `crashes`: workers that died in a
@@ -98,6 +99,7 @@ class RunInfo:
     durability: str = "sync"
     held: bool = False
     cancelling: float | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
         created=row.created,
         started=row.started,
         ended=row.ended,
+        deadline=row.deadline,
         owner=row.owner or "",
         claims=row.claim,
         crashes=row.crashes,

@@ -110,8 +110,9 @@ async def _check_children(app: Client, loaded: Loaded, cause: Record | None, dro
             f"then this one: outlast resume {child.id}; outlast resume {run.id}"
         )
     heard = {r.key for r in loaded.records if r.kind in (Kind.CHILD, Kind.LATE)}
+    was_cancelled = run.status is Status.CANCELLED or (cause is not None and cause.kind is Kind.CANCEL)
     for child in children:
-        if child.status in ENDED or child.parent_key in heard or run.status is not Status.CANCELLED:
+        if child.status in ENDED or child.parent_key in heard or not was_cancelled:
             continue
         now: Loaded | None = await app._read(app.store.load, child.pk)
         if now is not None and Kind.CANCEL in {*(r.kind for r in now.records), *(r.kind for r in now.inbox)}:

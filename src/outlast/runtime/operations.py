@@ -14,7 +14,7 @@ import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from outlast.core import scopes
 from outlast.core.definitions import AsyncStep, Call, Step, SyncStep
@@ -193,14 +193,21 @@ class Child(Generic[R]):
         return cast("R", await self._future)
 
 
-def start(call: Call[R], *, id: str | None = None) -> Coroutine[Any, Any, Child[R]]:
+WhenParentEnds = Literal["continue", "cancel"]
+
+
+def start(
+    call: Call[R], *, id: str | None = None, when_parent_ends: WhenParentEnds = "continue"
+) -> Coroutine[Any, Any, Child[R]]:
     """Start a child run and go on without waiting for it.
 
     Returns a handle with the child's `id` and an async `result()`. `id` chooses the child's run id; by default it is
-    derived from the parent's. The child outlives its parent, unless somebody waits for its result and is cancelled.
-    Raises WrongUse outside of a workflow, and for what is not the call of a workflow.
+    derived from the parent's. The child goes on when its parent ends, unless somebody waits for its result and is
+    cancelled; with `when_parent_ends="cancel"` it is cancelled when the parent ends, in whichever way, by the same
+    commit. (A child that is simply awaited never goes on without its parent.) Raises WrongUse outside of a workflow,
+    and for what is not the call of a workflow.
     """
-    if check_child(call, id).ops.blocking:
+    if check_child(call, id, when_parent_ends).ops.blocking:
         raise WrongUse("outlast.start is awaited, which a sync workflow cannot do; there it is outlast.sync.start(...)")
     return _start(call)
 
@@ -209,7 +216,7 @@ async def _start(call: Call[R]) -> Child[R]:
     return Child(call)
 
 
-def check_child(call: Call[Any], id: str | None) -> InBody:
+def check_child(call: Call[Any], id: str | None, when_parent_ends: str) -> InBody:
     """Give the call of a child its id; return where it is made. Raises WrongUse for what cannot be started here."""
     if isinstance(call, Call):
         call.take()  # whatever becomes of it here, it was not forgotten
@@ -219,6 +226,9 @@ def check_child(call: Call[Any], id: str | None) -> InBody:
             f"outlast.start takes the call of a workflow, not {call!r}; a step is awaited, or given to "
             "asyncio.create_task"
         )
+    if when_parent_ends not in ("continue", "cancel"):
+        raise WrongUse(f"when_parent_ends={when_parent_ends!r}: must be 'continue' or 'cancel'")
+    call.outlives = when_parent_ends == "continue"
     if id is not None:
         call.child_id = check_run_id(id)
     return place

@@ -104,6 +104,11 @@ def _row(call: Call[Any], id: str | None, codec: Codec) -> RunRow:
         call.take()  # whatever becomes of it here, it was not forgotten
     refuse_app()
     row = row_of(call, id, codec, SystemClock().wall, version="")
+    if row.deadline is not None:
+        raise WrongUse(
+            "outlast.outbox notes no timeout= of a run: when it is started is not known yet; set a limit in the "
+            "workflow, with asyncio.timeout"
+        )
     if row.dedup or row.debounce:
         raise WrongUse("dedup= and debounce= look into Outlast's store, and an outbox does not; give the run an id=")
     return row

@@ -1,0 +1,50 @@
+"""A run's deadline, while a worker has the run, and when no worker has had it yet.
+
+It is worked out anew from the run's row by whoever has the run; a record of it is made when it fires. A run
+that has been asked to end in another way cleans up and ends, whatever its deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from outlast.core.deadlines import DEADLINE, run_timeout
+from outlast.core.errors import RunTimeout, StoreError
+from outlast.core.records import Kind, RunRow
+from outlast.runtime.notices import of_error
+from outlast.stores.time_verbs import Expire
+from outlast.stores.verbs import Answer, Done
+
+if TYPE_CHECKING:
+    from outlast.runtime.execution import Execution
+    from outlast.runtime.worker import Worker
+
+
+def deadline_ahead(execution: Execution) -> float | None:
+    """Return when the body is to be cancelled, None where nothing of that kind is ahead."""
+    engine = execution.engine
+    over = engine.cancel_asked or engine.compensating or engine.outcome is not None
+    return None if over else execution.row.deadline
+
+
+def cancel_at_deadline(execution: Execution, now: float) -> None:
+    """The deadline has come: cancel the body. It ends as failed."""
+    engine = execution.engine
+    event = engine.event(Kind.CANCEL, now, key="", name=DEADLINE, due=execution.row.deadline)
+    engine.deliver(event)
+    execution.after_turn()
+
+
+def expire_unbegun(worker: Worker, rows: Sequence[RunRow]) -> None:
+    """End runs that nobody has begun by their deadlines: whoever waits for them is told."""
+    for row in rows:
+        error = run_timeout(row, row.deadline or 0.0, begun=False)
+
+        def done(answer: Answer | StoreError, row: RunRow = row, error: RunTimeout = error) -> None:
+            if isinstance(answer, Done):
+                worker.notices("run.ended", run=row.id, workflow=row.workflow, status="failed", **of_error(error))
+                worker.look_at_ends()
+                worker.wake(answer.woke)
+
+        worker.writer.submit(Expire(worker=worker.id, run=row.pk, error=worker.codec.encode_error(error)), done)
