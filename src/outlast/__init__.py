@@ -26,6 +26,8 @@ from outlast.core.errors import (
     RunEnded,
     RunNotFound,
     RunStuck,
+    RunTimeout,
+    ScheduleNotFound,
     Spinning,
     StepError,
     StepTimeout,
@@ -39,11 +41,13 @@ from outlast.core.retry import Retry
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.runtime.app import App
 from outlast.runtime.approvals import Approval, approve
+from outlast.runtime.declared import schedule
 from outlast.runtime.decorators import step, workflow
 from outlast.runtime.endings import compensate, continue_as
 from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.lines import queue, rate
+from outlast.runtime.mapping import map
 from outlast.runtime.messages import receive, send
 from outlast.runtime.notices import Notice
 from outlast.runtime.operations import (
@@ -65,6 +69,8 @@ from outlast.runtime.outbox import outbox
 from outlast.runtime.publishing import Stream, publish, stream
 from outlast.runtime.queue_infos import QueueInfo
 from outlast.runtime.run import Run
+from outlast.runtime.schedules import Schedule, ScheduleInfo
+from outlast.runtime.sleeping import sleep_until
 from outlast.runtime.transactions import transaction
 
 if TYPE_CHECKING:
@@ -115,6 +121,10 @@ __all__ = [
     "RunInfo",
     "RunNotFound",
     "RunStuck",
+    "RunTimeout",
+    "Schedule",
+    "ScheduleInfo",
+    "ScheduleNotFound",
     "Spinning",
     "StepError",
     "StepInfo",
@@ -137,6 +147,7 @@ __all__ = [
     "fence",
     "heartbeat",
     "idempotency_key",
+    "map",
     "now",
     "outbox",
     "patched",
@@ -145,8 +156,10 @@ __all__ = [
     "random",
     "rate",
     "receive",
+    "schedule",
     "scope",
     "send",
+    "sleep_until",
     "start",
     "step",
     "stream",

@@ -25,6 +25,7 @@ method of the same name. Use it from any thread. In a sync workflow, `sleep` is 
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast
@@ -37,16 +38,19 @@ from outlast.core.identity import here
 from outlast.core.lost import refuse_app, refuse_lost
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.runtime.approvals import Approval
+from outlast.runtime.blocking_schedules import Schedule, SchedulesOfApp
 from outlast.runtime.blocking_streams import Stream, each, stream
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.following import StreamItem, StreamReset
 from outlast.runtime.importing import refuse_while_imported
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo
 from outlast.runtime.loop_beside import LoopBeside
+from outlast.runtime.mapping import map_blocking as map
 from outlast.runtime.messages import send_blocking
-from outlast.runtime.operations import check_child, detach
+from outlast.runtime.operations import WhenParentEnds, check_child, detach
 from outlast.runtime.queue_infos import QueueInfo
 from outlast.runtime.script import tell_interrupted
+from outlast.runtime.sleeping import sleep_until_blocking as sleep_until
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -123,7 +127,7 @@ class Run(Generic[R]):
         return self._loop.wait(self._run.cancel(force=force))
 
 
-class App:
+class App(SchedulesOfApp[Run[Any]]):
     """See `outlast.App`, whose arguments and methods these are, blocking. Use it with `with`."""
 
     def __init__(self, url: str | os.PathLike[str] | None = None, **settings: Any) -> None:
@@ -176,11 +180,11 @@ class App:
     def __repr__(self) -> str:
         return f"<App {self._app.url}>"
 
-    def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
+    def start(self, call: Call[R], *, id: str | None = None, deadline: dt.datetime | float | None = None) -> Run[R]:
         """See `outlast.App.start`."""
         if isinstance(call, Call):
             call.take()  # whatever becomes of it here, it was not forgotten
-        return self._run(self._wait(self._app.start(call, id=id)))
+        return self._run(self._wait(self._app.start(call, id=id, deadline=deadline)))
 
     def get(self, id: str) -> Run[Any]:
         """See `outlast.App.get`."""
@@ -304,12 +308,13 @@ class Child(Generic[R]):
         return cast("R", self._ops.block(self._future))
 
 
-def start(call: Call[R], *, id: str | None = None) -> Child[R]:
+def start(call: Call[R], *, id: str | None = None, when_parent_ends: WhenParentEnds = "continue") -> Child[R]:
     """In a sync workflow: start a child run and go on without waiting for it; see `outlast.start`.
 
-    Without it a call that nobody waits for is given up when the body ends. Raises WrongUse elsewhere.
+    `when_parent_ends` says what becomes of it when its parent ends. Without this function a call that nobody waits for
+    is given up when the body ends. Raises WrongUse elsewhere.
     """
-    if not check_child(call, id).ops.blocking:
+    if not check_child(call, id, when_parent_ends).ops.blocking:
         raise WrongUse("outlast.sync.start is for sync workflows; in an async one write: await outlast.start(...)")
     return Child(call)
 
@@ -360,4 +365,7 @@ def sleep(seconds: float) -> None:
         raise WrongUse("outlast.sync.sleep blocks; in an async workflow write: await asyncio.sleep(...)")
 
 
-__all__ = ["App", "Child", "Run", "Stream", "approve", "receive", "send", "sleep", "start", "stream"]
+__all__ = [
+    "App", "Child", "Run", "Schedule", "Stream", "approve", "map", "receive", "send",
+    "sleep", "sleep_until", "start", "stream",
+]  # fmt: skip

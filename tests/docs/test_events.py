@@ -10,7 +10,7 @@ from pathlib import Path
 from outlast.runtime import notices
 from tests.docs.pages import DOCS, ROOT, table_of, text_of
 
-NAME = re.compile(r"(worker|run|step|call|loop|body|store|outbox|approval)\.[a-z_]+")
+NAME = re.compile(r"(worker|run|step|call|loop|body|store|outbox|approval|schedule)\.[a-z_]+")
 
 
 def _given() -> dict[str, set[str]]:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from outlast.runtime.declared import DECLARED
 from tests.docs.pages import ROOT, Block, all_pages, blocks_of, text_of
 from tests.docs.shell import Shell, matches
 
@@ -45,6 +46,7 @@ class PageRun:
 
     def __exit__(self, *_: object) -> None:
         del sys.modules[self.module.__name__]
+        DECLARED.clear()  # the schedules of one page are no other's
         if self._shell is not None:
             self._shell.close()
 

@@ -25,6 +25,7 @@ VERBS = {
     "approvals": "List what runs ask people for.",
     "approve": "Answer an approval with yes.",
     "reject": "Answer an approval with no.",
+    "schedules": "List schedules, and pause, trigger or backfill one.",
     "cancel": "Ask a run to end.",
     "hold": "Hold runs back, so that no worker claims them.",
     "release": "Give runs free that were held back.",

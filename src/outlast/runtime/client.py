@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +17,19 @@ from outlast.core.lost import refuse_app
 from outlast.core.queues import Queue
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
-from outlast.runtime import answering, mending, steering
+from outlast.runtime import answering, mending, schedules, steering
+from outlast.runtime.declared import row_of_schedule
 from outlast.runtime.ends import Ends
 from outlast.runtime.following import Readers
 from outlast.runtime.infos import ApprovalInfo, RunInfo, info_of
 from outlast.runtime.lookout import Lookout
 from outlast.runtime.messages import check_answer, check_message_id, message
+from outlast.runtime.moments import deadline_of, earliest
 from outlast.runtime.notices import Notices
 from outlast.runtime.queue_infos import QueueInfo, change_queue, queue_info
 from outlast.runtime.run import Run
+from outlast.runtime.schedules import Schedule
+from outlast.runtime.slots import CatchUp, Overlap, spec_of
 from outlast.runtime.starting import row_of, start_run
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
@@ -58,11 +63,16 @@ class Client:
         """The open store. Raises WrongUse when there is none."""
         raise NotImplementedError
 
-    async def start(self, call: Call[R], *, id: str | None = None) -> Run[R]:
+    async def start(
+        self, call: Call[R], *, id: str | None = None, deadline: dt.datetime | float | None = None
+    ) -> Run[R]:
         """Start a run of a workflow, or of a single step; return when that is committed.
 
         `id` makes it findable and the start repeatable: the same workflow and arguments again, by position or by name,
-        give the same run. Raises RunConflict for an id that is taken by another call, EncodingError (with the path) for
+        give the same run. `deadline` is an aware datetime, or seconds from now: a run that has not ended by then is
+        cancelled, cleans up, and has failed with RunTimeout; a run that is there already keeps the one that it has.
+
+        Raises RunConflict for an id that is taken by another call, EncodingError (with the path) for
         arguments that cannot be stored, WrongUse for what is not a Call or an id that cannot be one.
         """
         if isinstance(call, Call):
@@ -70,6 +80,7 @@ class Client:
         self._check_loop()
         python = self._worker.python if self._worker is not None else ""
         row = row_of(call, id, self.codec, self.store.now, version=self.version, python=python)
+        row.deadline = earliest(row.deadline, deadline_of(deadline, self.store.now()))
         return Run(self, await start_run(self, row, call.definition, call.terms), call.definition.returns)
 
     async def get(self, id: str) -> Run[Any]:
@@ -244,6 +255,52 @@ class Client:
         if queue not in self._declared:
             await self.ask(DeclareQueue(name=queue.name, limits=queue.limits))
             self._declared.add(queue)
+
+    # -- schedules ---------------------------------------------------------------------------
+
+    async def schedule(
+        self,
+        name: str,
+        call: Call[Any],
+        *,
+        cron: str | None = None,
+        every: float | dt.timedelta | None = None,
+        timezone: str = "UTC",
+        catch_up: CatchUp = "one",
+        catch_up_limit: int = 100,
+        grace: float = 60.0,
+        overlap: Overlap = "skip",
+        paused: bool | None = None,
+    ) -> Schedule:
+        """Have a call of a workflow, or of a single step, started again and again; return when that is committed.
+
+        - `cron`: five fields (minute, hour, day of month, month, day of week), or six with the second first, in
+          `timezone`; or `every`: seconds, from now on.
+        - `catch_up`: what becomes of slots that were missed, by more than `grace` seconds, since no worker was there:
+          `"skip"` them, start `"one"` run for all of them, or start the last `catch_up_limit` of them (`"all"`), one
+          after another unless `overlap` is `"allow"`. Those that are not made up for are counted.
+        - `overlap`: what becomes of a slot while the run before has not ended: `"skip"`, `"queue"` or `"allow"`.
+        - `paused`: True starts nothing until it is resumed; None leaves a schedule that is there as it is.
+
+        `name` makes it one schedule across the fleet: the same again changes nothing, another call or spec takes its
+        place. A slot's run has the id `name@slot`. Raises WrongUse for what makes no sense, EncodingError.
+        """
+        if isinstance(call, Call):
+            call.take()  # whatever becomes of it here, it was not forgotten
+        self._check_loop()
+        spec = spec_of(cron, every, timezone, catch_up, catch_up_limit, grace, overlap)
+        row = row_of_schedule(name, call, spec, self.codec, self.store.now())
+        if call.terms is not None and call.terms.queue is not None:
+            await self._declare(call.terms.queue)
+        return await schedules.put(self, row, paused)
+
+    async def get_schedule(self, name: str) -> Schedule:
+        """Return the schedule of this name. Raises ScheduleNotFound."""
+        return Schedule(self, await schedules.find(self, name))
+
+    async def schedules(self) -> list[Schedule]:
+        """Return all schedules, by name."""
+        return [Schedule(self, row) for row in await self._read(self.store.schedules)]
 
     # -- shared by clients -------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `call.not_awaited` | a step or child was called, and never awaited | run, call, workflow |
 | `loop.blocked` | code held the worker's event loop | seconds, where |
 | `body.unhandled` | asyncio reported an error nobody looked at | run, message, error |
+| `schedule.ticked` | slots of a schedule were used up | schedule, runs, missed |
 | `store.unavailable`, `store.back` | writes fail, or work again | error; seconds |
 | `store.failed` | a batch failed in a way that nobody foresaw | error |
 | `outbox.refused` | a run noted in an outbox cannot be started | run, database, why |
@@ -71,6 +72,7 @@ _LEVELS = {
     "outbox.refused": logging.ERROR,
     "outbox.unavailable": logging.ERROR,
     "outbox.back": logging.WARNING,
+    "schedule.ticked": logging.INFO,
     "worker.started": logging.INFO,
     "worker.stopped": logging.INFO,
     "worker.draining": logging.INFO,

@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast.core.errors import OutlastError
-from outlast.core.records import WorkerRow, WorkerState
+from outlast.core.records import RunRow, WorkerRow, WorkerState
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.deadlines import expire_unbegun
+from outlast.runtime.declared import DECLARED
 from outlast.runtime.liveness import Alive, probe, remove_lock_file
+from outlast.runtime.timetable import Timetable
 from outlast.stores.protocol import Store
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ IDLE_AFTER_S = 2.0
 LOOK_ANYWAY_S = 2.0
 """A look for work, whether or not anything has changed: a store may not tell of what this process wrote itself."""
 SWEEP_S = 1.0
+ASK_SLOTS_S = 0.1
+SET_BACK_S = 1.0
 SWEEP_AFTER_CHANGE_S = 0.05
 
 
@@ -46,6 +52,14 @@ class Told(Protocol):
 
     def dead(self, worker: str, gone: bool, evidence: str, *, dropped: bool = False) -> None:
         """This worker is dead, or its session with the store has dropped."""
+        ...
+
+    def slots(self) -> None:
+        """A schedule may have something to do."""
+        ...
+
+    def overdue(self, runs: Sequence[RunRow]) -> None:
+        """Nobody has begun these runs by their deadlines."""
         ...
 
     def silent_loop(self, seconds: float) -> None:
@@ -90,7 +104,12 @@ class Watcher:
         self._swept = self._next_sweep = 0.0
         self._look_anyway_at = 0.0
         self._next_due: float | None = None
-        self._look_due = True
+        self._look_due = self._look_slots = True
+        self._next_slot: float | None = None
+        self._slots_from = 0.0  # when it asks for the next slot again, by the boot clock
+        self._slots_again = 0.0
+        self._ahead = inf  # what the store's clock is ahead of this machine's
+        self._declared = 0
         self._announced = False
         self._loop_asked: float | None = None
         self._loop_said = 0.0
@@ -110,7 +129,7 @@ class Watcher:
     def look_due(self) -> None:
         """What is due may have changed: ask the store again. (Called on the loop, after each claim.)"""
         self._announced = False
-        self._look_due = True
+        self._look_due = self._look_slots = True
 
     def loop_answered(self) -> None:
         """The event loop turned."""
@@ -161,7 +180,7 @@ class Watcher:
             self._look_anyway_at = now
         if now >= self._look_anyway_at:
             self._look_anyway_at = now + LOOK_ANYWAY_S
-            self._look_due = True
+            self._look_due = self._look_slots = True
             self._told.changed()
         if now >= self._judges_from:
             for worker in self._store.dropped():
@@ -171,6 +190,7 @@ class Watcher:
             self._swept, self._next_sweep = now, now + SWEEP_S
             self._look_due = False
             self._sweep()
+            self._look_ahead(now)
             self._ask_loop(now)
         elif self._look_due:
             self._look_due = False
@@ -178,16 +198,36 @@ class Watcher:
         if self._next_due is not None and not self._announced and self._next_due <= self._store.now():
             self._announced = True
             self._told.due()
+        self._tick_slots(now)
         for peer in self._peers:
             if probe(peer, self._clock.boot_id()) is Alive.NO:
                 self._peers = [p for p in self._peers if p is not peer]
                 self._next_sweep = 0.0
                 self._told.dead(peer.id, True, "its process is gone: its lock file was released")
 
+    def _tick_slots(self, now: float) -> None:
+        if self._look_slots and now >= self._slots_from:
+            self._look_slots, self._slots_from = False, now + ASK_SLOTS_S
+            self._next_slot = self._store.next_slot(self._workflows())
+        if self._next_slot is not None and now >= self._slots_again and self._next_slot <= self._store.now():
+            self._slots_again = now + ASK_SLOTS_S
+            self._told.slots()
+
+    def _look_ahead(self, now: float) -> None:
+        """Have schedules looked at anew where the clock was set back, or code has declared more of them."""
+        ahead = self._store.now() - now
+        if ahead < self._ahead - SET_BACK_S or len(DECLARED) != self._declared:
+            self._declared = len(DECLARED)
+            self._told.slots()
+        self._ahead = ahead
+
     def _sweep(self) -> None:
         epoch, lease_now = self._store.lease_epoch(), self._store.lease_now()
         found = self._store.survey(self._workflows(), self._queues(), self._me)
         self._next_due, rows, peers = found.next_due, found.workers, []
+        self._next_slot = found.next_slot
+        if found.overdue:
+            self._told.overdue(found.overdue)
         self._look_for_beats(rows)
         mine = next((row.lease_until for row in rows if row.id == self._me), 0.0)
         if mine - lease_now < self._patience_s / 2:
@@ -232,6 +272,7 @@ class ToldOnLoop:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._timetable = Timetable(worker)
 
     def _soon(self, act: Callable[..., None], *args: Any) -> None:
         if not self._worker.loop.is_closed():
@@ -247,6 +288,12 @@ class ToldOnLoop:
 
     def dead(self, worker: str, gone: bool, evidence: str, *, dropped: bool = False) -> None:
         self._soon(self._worker.take_over, worker, gone, evidence, dropped)
+
+    def slots(self) -> None:
+        self._soon(self._timetable.look)
+
+    def overdue(self, runs: Sequence[RunRow]) -> None:
+        self._soon(expire_unbegun, self._worker, runs)
 
     def silent_loop(self, seconds: float) -> None:
         if seconds:
