@@ -33,6 +33,7 @@ GROUPS = {
         "Queue",
         "rate",
         "Rate",
+        "schedule",
         "Retry",
         "Happened",
         "DidNotHappen",
@@ -41,12 +42,14 @@ GROUPS = {
     ),
     "In a workflow": (
         "call",
+        "map",
         "start",
         "receive",
         "approve",
         "Approval",
         "compensate",
         "continue_as",
+        "sleep_until",
         "scope",
         "patched",
         "now",
@@ -64,6 +67,8 @@ GROUPS = {
         "QueueInfo",
         "StreamItem",
         "StreamReset",
+        "Schedule",
+        "ScheduleInfo",
         "Notice",
     ),
     "In a step": ("idempotency_key", "attempt", "fence", "heartbeat", "annotate"),
@@ -72,6 +77,7 @@ GROUPS = {
 ERRORS = "Errors"  # all that are exceptions, in the order of `core/errors.py`
 
 QUEUES = ("queues", "pause_queue", "resume_queue")
+SCHEDULING = ("schedule", "get_schedule", "schedules")
 ASKING = ("send", "approvals", "approve", "reject")
 # What of a class is public; a class that is not here shows none of its members.
 MEMBERS = {
@@ -88,6 +94,7 @@ MEMBERS = {
         "resume",
         "resolve",
         "fork",
+        *SCHEDULING,
         *QUEUES,
         "drain",
         "close",
@@ -109,6 +116,7 @@ MEMBERS = {
         "cancel",
     ),
     "Stream": ("write", "drain"),
+    "Schedule": ("name", "info", "upcoming", "pause", "resume", "trigger", "backfill", "delete"),
     "current": ("run_id", "workflow", "step_id", "logger"),
 }
 SYNC = "sync"  # the module with a page of its own, and what of its classes is shown
@@ -116,6 +124,7 @@ MEMBERS_OF_SYNC = {
     "App": MEMBERS["App"][:-1],
     "Run": MEMBERS["Run"],
     "Stream": ("write", "drain"),
+    "Schedule": MEMBERS["Schedule"],
     "Child": ("id", "result"),
 }
 SPELLED = {  # names of the source that say nothing to a reader
@@ -135,6 +144,8 @@ NOT_CONSTRUCTED = {
     "Stream",
     "StreamItem",
     "StreamReset",
+    "Schedule",
+    "ScheduleInfo",
     "Notice",
     "Queue",
     "QueueInfo",

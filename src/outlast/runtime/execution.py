@@ -183,7 +183,7 @@ class Execution:
         elif not self.engine.loop.timers and self.row.deadline is None:
             return
         timer = None if self.steps.hold_back_timers() else self.engine.next_timer()
-        when = earliest(timer and timer.when(), deadline_ahead(self))
+        when = earliest(None if timer is None else timer.when(), deadline_ahead(self))
         if when is None or self.ending:
             return
         if when <= self.worker.now():
