@@ -16,7 +16,7 @@ from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
 OPEN = (
-    "INSERT OR IGNORE INTO approvals (id, run, key, question, data, form, form_type, addressee, created, due, status) "
+    "INSERT INTO approvals (id, run, key, question, data, form, form_type, addressee, created, due, status) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')"
 )
 ANSWER = (
@@ -33,9 +33,10 @@ def open_approval(b: Batch, verb: OpenApproval) -> Answer:
     held = b.hold(new.run, verb.worker, verb.claim)
     if isinstance(held, Fenced):
         return held
+    if b.rows("SELECT 1 FROM approvals WHERE id = ?", new.id):
+        return Done()
     if held is Hold.PAST:
-        known = b.rows("SELECT 1 FROM approvals WHERE id = ?", new.id)
-        return Done() if known else b.fenced(new.run, verb.worker, verb.claim)
+        return b.fenced(new.run, verb.worker, verb.claim)
     b.db.execute(
         OPEN,
         (
