@@ -10,7 +10,7 @@ from tests.docs.pages import DOCS, section_of, table_of, text_of
 
 PAGE = DOCS / "errors.md"
 SECTIONS = ("## Wrong use", "## Runs", "## Steps", "## Values", "## Stores")
-INTERNAL = {"RecordRefused", "Suspended"}  # between store and worker, and between worker and body
+INTERNAL = {"TurnOver", "RecordRefused", "Suspended"}  # between store and worker, and between worker and body
 
 
 def _classes() -> dict[str, type[BaseException]]:
