@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 
 import outlast
 from outlast import DidNotHappen, Happened, InDoubt, NotResumable, Retry, Run, RunCancelled, WrongUse, step, workflow
-from tests.behaviour.stage import OpenApp, eventually, failure, stuck
+from tests.behaviour.stage import Door, OpenApp, eventually, failure, reaches, stuck
 
 sent: list[Any] = []
 
@@ -36,7 +37,7 @@ def nothing_sent() -> None:
     sent.clear()
 
 
-@step(effect="once", retry=Retry(attempts=5, initial=0, on=ConnectionRefusedError))
+@step(effect="once", settle=0, retry=Retry(attempts=5, initial=0, on=ConnectionRefusedError))
 async def pay(cents: int) -> Receipt:
     sent.append((outlast.attempt(), outlast.idempotency_key()))
     if len(sent) < 2:
@@ -138,7 +139,7 @@ async def test_another_decision_for_a_decided_attempt_is_refused(open_app: OpenA
 
 
 async def test_a_decision_does_not_reach_the_next_attempt(open_app: OpenApp) -> None:
-    @step(effect="once")
+    @step(effect="once", settle=0)
     async def never_sure(cents: int) -> str:
         sent.append(outlast.attempt())
         raise TimeoutError
@@ -275,6 +276,73 @@ async def test_a_run_cancelled_in_doubt_is_in_doubt_again_when_it_is_resumed(ope
         await app.resolve("one", "pay", Happened(Receipt("r-9", 5)))
         assert await run.result() == Receipt("r-9", 5)
     assert len(sent) == 1
+
+
+async def test_a_decision_that_it_did_not_happen_waits_until_that_has_settled(open_app: OpenApp) -> None:
+    @step(effect="once", settle=3600)
+    async def send() -> str:
+        raise TimeoutError
+
+    @workflow
+    async def sending() -> str:
+        return await send()
+
+    async with open_app() as app:
+        run = await app.start(sending())
+        await stuck(run)
+        await app.resolve(run.id, "send", DidNotHappen(), attempt=1)
+        await reaches(run, "waiting")
+        assert "3600 s to pass since the attempt could last send anything" in (await run.info()).detail
+        await run.cancel()
+
+
+async def test_while_its_thread_runs_nobody_is_believed_that_it_did_not_happen(open_app: OpenApp) -> None:
+    """What was seen before the thread has ended says nothing of what it sends then: a person has to look again."""
+    door = Door()
+
+    @step(effect="once", timeout=0.02, settle=0)
+    def send() -> str:
+        sent.append("begun")
+        if len(sent) == 1:
+            door.pass_in_thread()
+        sent.append("sent")
+        return "receipt"
+
+    @workflow
+    async def sending() -> str:
+        return await send.call()
+
+    async with open_app() as app:
+        run = await app.start(sending())
+        await door.reached()
+        await stuck(run)
+        for _ in range(2):  # as often as it is said
+            before = (await run.info()).claims
+            await app.resolve(run.id, "send", DidNotHappen(), attempt=1)
+            await eventually(partial(is_stuck_after, run, before))
+            assert "wait for the code of the attempt to end, which still runs" in (await run.info()).detail
+        assert sent == ["begun"]
+        door.open()
+        await eventually(lambda: sent == ["begun", "sent"])
+        await app.resolve(run.id, "send", Happened("late receipt"), attempt=1)
+        assert await run.result() == "late receipt"
+        (shown,) = await run.steps()
+    assert [line.partition(":")[0] for line in shown.history] == ["in doubt", "decided"] * 3
+
+
+async def is_stuck_after(run: Run[Any], claims: int) -> bool:
+    info = await run.info()
+    return info.status == "stuck" and info.claims > claims
+
+
+async def test_what_another_worker_saw_end_it_need_not_wait_for(open_app: OpenApp) -> None:
+    """The code raised on a worker that lives on: another one need not wait for the attempt's time to be over."""
+    async with open_app() as first:
+        await stuck(await first.start(flow(), id="one"))
+        await first.drain()  # it executes nothing more, and is no worker that is gone either
+        async with open_app():
+            await first.resolve("one", "pay", DidNotHappen(), attempt=1)
+            assert await (await first.get("one")).result() == Receipt("r-live", 5)
 
 
 async def test_a_decision_can_be_made_where_no_worker_is(open_app: OpenApp) -> None:

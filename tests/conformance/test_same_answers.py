@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from outlast.core.queues import Draw, Limits
-from outlast.core.records import ApprovalRow, Fork, Kind, Record, Standing, WorkerRow, WorkerState
+from outlast.core.records import Fork, Kind, Record, WorkerRow, WorkerState
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
-from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
-from outlast.stores.protocol import ApprovalFilter, RunFilter, Store
+from outlast.stores.protocol import RunFilter, Store
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.time_verbs import DropSchedule, Expire, PauseSchedule, PutSchedule, Slot, Tick
@@ -42,13 +41,13 @@ from outlast.stores.verbs import (
     Verb,
     Write,
 )
+from tests.conformance.random_approvals import RandomApprovals
 from tests.conformance.two_sides import (
     FLOWS,
     KEYS,
     LIMITS,
     NAMES,
     QUEUES,
-    TwoSides,
     keys,
     kinds,
     names,
@@ -64,7 +63,7 @@ from tests.support.postgres import empty_store_url, open_with_given_times
 schedule_names = st.sampled_from(["nightly", "hourly"])
 
 
-class SameAnswers(TwoSides):
+class SameAnswers(RandomApprovals):
     """All verbs, at random."""
 
     # -- verbs ---------------------------------------------------------------------
@@ -315,28 +314,6 @@ class SameAnswers(TwoSides):
     def send(self, id: str, kind: Kind, message: str, value: bytes | None, early: bool) -> None:
         self.batch.append(Send(id=id, kind=kind, key="k", message_id=message, value=value, early=early))
 
-    @rule(id=names, pk=pks, worker=workers, off=off, due=st.sampled_from([None, 20.0]))
-    def open_approval(self, id: str, pk: int, worker: int, off: int, due: float | None) -> None:
-        run = self._run(pk)
-        owner = self._owner(run, worker, off)
-        asks = ApprovalRow(
-            id=id, run=run.pk, key=KEYS[0], question="?", due=None if due is None else self.clock.wall() + due
-        )
-        self.batch.append(OpenApproval(worker=owner["worker"], claim=owner["claim"], approval=asks))
-
-    @rule(id=names, pk=pks, status=st.sampled_from(Standing), ask=st.sampled_from(["x", "y"]), value=values)
-    def answer_approval(self, id: str, pk: int, status: Standing, ask: str, value: bytes | None) -> None:
-        known = self.memory.approvals(ApprovalFilter(id=id))
-        run = known[0].run if known and pk else self._run(pk).pk
-        self.batch.append(AnswerApproval(id=id, run=run, status=status, ask=ask, by="ann", value=value, message=value))
-
-    @rule(id=names, pk=pks, worker=workers, off=off)
-    def reopen_approval(self, id: str, pk: int, worker: int, off: int) -> None:
-        run = self._run(pk)
-        loaded = self.memory.load(run.pk)
-        row = loaded.inbox[0].id if loaded and loaded.inbox else 0
-        self.batch.append(ReopenApproval(**self._owner(run, worker, off), id=id, problem="no", consumes=row))
-
     @rule(id=names, by=st.sampled_from(["", "ann"]), parent=st.none() | pks, message=st.sampled_from(["", "a", "b"]))
     def cancel(self, id: str, by: str, parent: int | None, message: str) -> None:
         asker = None if parent is None else self._run(parent).pk
@@ -406,7 +383,8 @@ TestSqliteAnswers.settings = TestPostgresAnswers.settings = RANDOM
 
 
 def test_the_random_verbs_are_all_the_verbs_there_are() -> None:
-    verbs = {name for name, value in vars(SameAnswers).items() if hasattr(value, "hypothesis_stateful_rule")}
+    named = (item for cls in SameAnswers.__mro__ for item in vars(cls).items())
+    verbs = {name for name, value in named if hasattr(value, "hypothesis_stateful_rule")}
     aliases = {"start": "StartRun", "fork": "ForkRun"}
     spoken = {aliases.get(name, name.title().replace("_", "")) for name in verbs}
     assert {verb.__name__ for verb in Verb.__subclasses__()} <= spoken

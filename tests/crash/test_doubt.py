@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from outlast import DidNotHappen, Happened, InDoubt, NotResumable
-from outlast.core.records import Kind
+from outlast.cli import app as cli
+from outlast.core.records import Kind, WorkerState
 from tests.crash.harness import troubles
 from tests.crash.harness.scene import Process, Scene
 from tests.crash.harness.verdict import judge, settle, wrongs
 
 MAIL = "main/mail#1"
+LATE = "main/mail_late#1"
 
 
 def die_at(scene: Scene, point: str, **config: Any) -> None:
@@ -156,6 +162,9 @@ def test_of_a_process_that_is_gone_it_is_believed_soon(scene: Scene) -> None:
     left = next(row.left for row in scene.store.workers() if row.pid == victim.pid)
     assert left is not None
     assert left + 0.1 <= paid < due
+    with scene.client() as app:
+        shown = next(s for s in app.get("gated-one").steps() if s.name == "pay")
+    assert shown.history == ("in doubt: its worker ended before its outcome was recorded", "confirmed: did not happen")
 
 
 def test_of_a_process_that_may_wake_it_is_believed_after_the_deadline(scene: Scene) -> None:
@@ -200,7 +209,7 @@ def test_of_a_process_that_lives_on_it_is_believed_once_its_thread_has_ended(sce
     scene.worker("heir", sweep_s=0.05).wait("worker.took_over")
     could_have_been_believed(scene, "late_payment-one")
     assert not scene.effects("pay_late")
-    says = f"process {worker.pid} to end, or its thread: it still executes a once step"
+    says = f"process {worker.pid} on host {socket.gethostname()} to end, or its thread: it still executes a once step"
     scene.until("the run says for what it waits", lambda: says in scene.row("late_payment-one").detail)
     if then == "it is frozen":
         worker.signal(signal.SIGCONT)
@@ -211,6 +220,84 @@ def test_of_a_process_that_lives_on_it_is_believed_once_its_thread_has_ended(sce
     scene.open_gate("late")
     assert judge(scene) == []
     assert [line.pid for line in scene.effects("pay_late")] == [worker.pid]
+
+
+def frozen_at_the_post(scene: Scene) -> Process:
+    """Return a worker that is frozen in the thread of a letter whose doubt is another worker's by now."""
+    scene.start(("late_letter", "one"))
+    worker = scene.worker(reports=["step.started"], lease=0.5)
+    worker.wait("step.started", step=LATE)
+    (file,) = [Path(row.lock_path) for row in scene.store.workers() if row.lock_path]
+    scene.until("its thread has begun", lambda: "executes a once step" in file.read_text())
+    worker.signal(signal.SIGSTOP)
+    scene.worker("heir", sweep_s=0.05)
+    stuck(scene, "late_letter-one")
+    return worker
+
+
+def decide_late(scene: Scene, decision: Any) -> None:
+    with scene.client() as app:
+        app.resolve("late_letter-one", "mail_late", decision, attempt=1, by="a person")
+
+
+def test_of_a_worker_that_is_frozen_nobody_is_told_that_it_has_ended(scene: Scene) -> None:
+    frozen = frozen_at_the_post(scene)
+    (worker,) = frozen.workers
+    process = f"process {frozen.pid} on host {socket.gethostname()} still lives: end it before you say that it did not"
+    said = scene.row("late_letter-one").detail
+    assert f"its worker {worker} was not heard from any more, and {process}" in said
+    assert process in "\n".join(advice(scene))
+    frozen.kill()
+    scene.until("its end is known", lambda: "still lives" not in "\n".join(advice(scene)))
+
+
+def advice(scene: Scene) -> list[str]:
+    shown = CliRunner().invoke(cli, ["show", "late_letter-one", "--url", scene.url, "--json"])
+    said: list[str] = json.loads(shown.stdout)["advice"]
+    return said
+
+
+@pytest.mark.parametrize("then", ["it wakes", "it is killed"])
+def test_a_person_is_not_believed_either_while_the_attempt_may_still_send(scene: Scene, then: str) -> None:
+    """Who looked before cannot know what was sent after; so, like a confirm, a person is asked again."""
+    frozen = frozen_at_the_post(scene)
+    could_have_been_believed(scene, "late_letter-one")
+    for _ in range(2):
+        before = scene.row("late_letter-one").claim
+        decide_late(scene, DidNotHappen())
+        scene.until("the run is stuck again", partial(is_stuck_again, scene, before))
+        says = f"wait for process {frozen.pid} on host {socket.gethostname()} to end, or its thread"
+        assert says in scene.row("late_letter-one").detail
+    assert not scene.effects("mail_late")
+    if then == "it wakes":
+        scene.open_gate("late")
+        frozen.signal(signal.SIGCONT)
+        scene.until("it has sent", lambda: scene.effects("mail_late"))
+        decide_late(scene, Happened("mailed one"))
+    else:
+        frozen.kill()
+        scene.until("that is known", lambda: state_of(scene, frozen) is WorkerState.GONE)
+        decide_late(scene, DidNotHappen())
+    assert judge(scene) == []
+    (sent,) = scene.effects("mail_late")
+    assert (sent.pid == frozen.pid) == (then == "it wakes")
+
+
+def is_stuck_again(scene: Scene, claim: int) -> bool:
+    row = scene.row("late_letter-one")
+    return row.status == "stuck" and row.claim > claim
+
+
+def state_of(scene: Scene, process: Process) -> WorkerState:
+    return next(row.state for row in scene.store.workers() if row.id == process.workers[0])
+
+
+@pytest.mark.parametrize("decision", [Happened("mailed one"), "fail"])
+def test_any_other_decision_takes_effect_while_the_worker_is_frozen(scene: Scene, decision: Any) -> None:
+    frozen_at_the_post(scene)
+    decide_late(scene, decision)
+    scene.until("the run has ended", lambda: scene.row("late_letter-one").ended)
+    assert not scene.effects("mail_late")
 
 
 def test_a_store_that_is_away_leaves_no_doubt_unasked(scene: Scene) -> None:

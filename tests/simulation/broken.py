@@ -15,7 +15,7 @@ from outlast.core.records import Effect
 from outlast.runtime import steps as steps_module
 from outlast.runtime.attempts import Attempt, _turn
 from outlast.runtime.claims import Claims
-from outlast.runtime.doubt import Doubt
+from outlast.runtime.evidence import Evidence, Silence
 from outlast.runtime.steps import Steps
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Batch, Writer
@@ -104,10 +104,10 @@ def live_objects_are_handed_back() -> AbstractContextManager[Any]:
 def a_no_is_believed_at_once() -> AbstractContextManager[Any]:
     """`DidNotHappen` is taken for true while the request may still be on its way."""
 
-    async def believable(doubt: Doubt) -> tuple[float, str]:
-        return 0.0, ""
+    async def silence(evidence: Evidence) -> Silence:
+        return Silence(0.0, 0.0, "")
 
-    return mock.patch.object(Doubt, "_believable", believable)
+    return mock.patch.object(Evidence, "silence", silence)
 
 
 def other_keys_for_other_attempts() -> AbstractContextManager[Any]:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from outlast.core import invariants
+from outlast.core.certainty import undecided_intents
 from outlast.core.errors import OutlastError, RunCancelled, RunStuck
 from outlast.core.identity import derive
-from outlast.core.records import Kind, Record, RunRow
+from outlast.core.records import Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Resume
@@ -121,9 +121,7 @@ class Operator:
             self._oracle.refuse(f"I2: run {row.id} is stuck: {row.reason}: {row.detail}")
 
     def _undecided(self, row: RunRow) -> list[Record]:
-        records = self._oracle.memory.records(row.pk)
-        decided = {(r.key, r.attempt) for r in records if r.kind is Kind.RESOLUTION}
-        found = [i for i in invariants.open_intents(records) if (i.key, i.attempt) not in decided]
+        found = undecided_intents(self._oracle.memory.records(row.pk))
         if not found:
             self._oracle.refuse(f"I2: run {row.id} is stuck in doubt, and every doubt is decided")
         return found

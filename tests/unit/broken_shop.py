@@ -26,7 +26,7 @@ async def plan() -> str:
     return "plan"
 
 
-@outlast.step(effect="once")
+@outlast.step(effect="once", settle=0)
 async def charge(cents: int) -> Receipt:
     Path("charged").open("a").write("x")
     if not Path("works").exists():

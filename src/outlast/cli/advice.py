@@ -19,9 +19,17 @@ from outlast.runtime.cuts import (
     what_to_drop,
     why_not_resumable,
 )
+from outlast.runtime.evidence import end_first
+from outlast.runtime.seen import SeenWorker
 
 
-def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow] = ()) -> list[str]:
+def advice_for(
+    run: RunRow,
+    records: Sequence[Record],
+    where: Where,
+    children: Sequence[RunRow] = (),
+    workers: Sequence[SeenWorker] = (),
+) -> list[str]:
     """Return lines that say what to do, with commands that work as things stand: none for a run that needs nobody."""
     if run.status in (Status.FAILED, Status.CANCELLED):
         return _for_ended(run, records, where, children)
@@ -30,7 +38,7 @@ def advice_for(run: RunRow, records: Sequence[Record], where: Where, children: S
     again = f"  {where.command('resume', run.id)}"
     match run.reason:
         case Reason.IN_DOUBT:
-            return [line for intent in undecided_intents(records) for line in _decision(run, intent, where)]
+            return [line for intent in undecided_intents(records) for line in _decision(run, intent, where, workers)]
         case Reason.DIVERGED:
             return [
                 "deploy code that does what the journal has (the old one, or outlast.patched around the change), then:",
@@ -92,10 +100,13 @@ def why_stuck(run: RunRow) -> str:
     return f"{reason}: {detail.rstrip()}"
 
 
-def _decision(run: RunRow, intent: Record, where: Where) -> list[str]:
+def _decision(run: RunRow, intent: Record, where: Where, workers: Sequence[SeenWorker]) -> list[str]:
+    worker = next((worker for worker in workers if worker.row.id == intent.worker), None)
+    first = end_first(worker.row, worker.process) if worker is not None and not intent.ended else ""
     decide = ("resolve", run.id, intent.key, "--attempt", intent.attempt)
     return [
         f"find out whether attempt {intent.attempt} of step {intent.key} took place, then decide:",
+        *([f"  {first}"] if first else []),
         f"  its idempotency key: {derive(run.incarnation, 'step', intent.key)}",
         f"  its arguments: {one_line(intent.args)}",
         f"  it did, and returned JSON:    {where.command(*decide, '--happened', 'JSON')}",

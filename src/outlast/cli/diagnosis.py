@@ -141,7 +141,7 @@ def _write_lock(info: StoreInfo) -> Iterator[Finding]:
 def _stuck(app: App, found: Diagnosis, where: Where) -> Iterator[Finding]:
     for run in _runs(app, found, Status.STUCK):
         what = f"run {run.id} ({run.workflow}) is stuck: {why_stuck(run)}"
-        yield Finding(what, advice_for(run, _records(app, run), where), runs=[run.id])
+        yield Finding(what, advice_for(run, _records(app, run), where, (), found.fleet.workers), runs=[run.id])
 
 
 def _records(app: App, run: RunRow) -> list[Record]:

@@ -35,7 +35,10 @@ def resolve(
     """Decide what became of a `once` step whose attempt ended without a certain outcome.
 
     Find out first whether it took place: `outlast show RUN` has its
-    arguments and its idempotency key. Once decided, the run goes on.
+    arguments and its idempotency key, and names a process that may still
+    send something. A worker checks the decision: one that it cannot follow
+    (a value that is not what the step returns; "it did not happen", said
+    while it still could) leaves the run stuck, with the reason.
 
     \b
     outlast resolve order-55 main/charge#1 --happened '{"id": "ch_1"}'
@@ -65,4 +68,7 @@ def resolve(
     if as_json:
         print_json({"id": run, "step": key, "attempt": number, "decision": word.replace(" ", "_")})
     else:
-        print_line(f"decided: attempt {number} of step {key} of run {run} {word}; the run goes on")
+        print_line(
+            f"decided: attempt {number} of step {key} of run {run} {word}; a worker checks that and goes on with the "
+            "run"
+        )

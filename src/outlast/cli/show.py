@@ -73,7 +73,7 @@ def show(
     """
     where = Where(url, app_name)
     seen = with_store(where, lambda app: asyncio.to_thread(_read, app, run))
-    advice = advice_for(seen.run, seen.loaded.records, where, seen.children) or _start_one(seen, where)
+    advice = advice_for(seen.run, seen.loaded.records, where, seen.children, seen.workers) or _start_one(seen, where)
     if as_json:
         output.print_json(_json(seen, advice))
         return

@@ -19,6 +19,9 @@ SETTLES = frozenset({Kind.STEP, Kind.LATE, Kind.ATTEMPT})
 
 DID_NOT_HAPPEN = "did not happen"
 CONFIRMED = "confirmed: did not happen"
+CONFIRMED_HAPPENED = "confirmed: happened"
+NOT_RECORDED = "its worker ended before its outcome was recorded"
+"""Why an attempt is in doubt whose intent does not say why."""
 
 
 def open_intents(records: Sequence[Record]) -> list[Record]:

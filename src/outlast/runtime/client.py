@@ -224,7 +224,9 @@ class Client:
         """Decide an attempt in doubt: `Happened(value)`, `DidNotHappen()` or `"fail"`; for this attempt and no other.
 
         `step` is its identity (`main/charge#1`), or its name where only one is in doubt. With `attempt` it is refused
-        when another one is in doubt by now. `by` says who decides. Raises NotResumable, RunNotFound.
+        when another one is in doubt by now. `by` says who decides. A worker checks the decision before it goes on: a
+        value that is not what the step returns, and a `DidNotHappen()` that was said while the attempt could still
+        send something, leave the run stuck, with the reason. Raises NotResumable, RunNotFound.
         """
         await mending.resolve(self, id, step, decision, attempt, by)
 

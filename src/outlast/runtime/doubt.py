@@ -1,40 +1,31 @@
 """A `once` attempt without a certain outcome: who may say what became of it, and from when on that is believed.
 
-*Happened* is believed at any time. *Did not happen* is believed only `settle`
-seconds after the attempt can no longer send anything:
-
-- its code has returned in this process, or
-- its worker's process is known to be gone, or
-- its worker's lease has ended, the attempt's own deadline has passed, and its worker's lock file, where there is one to
-  ask, says that no thread of the process executes a `once` step any more.
-
-Each of these is measured twice: by the wall clock, which all that is recorded goes by, and by the clock of leases,
-since the wall clock may be set at any time. A `confirm` that was asked before that moment is asked again after it.
+*Happened* is believed at any time. *Did not happen* is believed only `settle` seconds after the attempt can no longer
+send anything (`evidence.py`), and only from somebody who has looked since: a `confirm` that was asked before that is
+asked again after it, and so is a person who decided while the attempt could still send.
 Without `confirm`, or when it cannot tell, a person decides; the decision is a record of the attempt it was made for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from math import inf
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from outlast.codec.conversion import from_json
 from outlast.codec.refusal import text_of
 from outlast.core.asking import arguments_for_confirm
-from outlast.core.certainty import CONFIRMED
+from outlast.core.certainty import CONFIRMED, CONFIRMED_HAPPENED, NOT_RECORDED
 from outlast.core.effects import InStep
 from outlast.core.errors import InDoubt, OutlastError, StoreError
 from outlast.core.identity import derive
 from outlast.core.pending import Pending
-from outlast.core.records import Kind, Record, WorkerState
+from outlast.core.records import Kind, Record
 from outlast.core.settings import DidNotHappen, Happened, Unknown
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason
-from outlast.runtime.attempts import runs_in_a_thread
 from outlast.runtime.confirming import ask
-from outlast.runtime.liveness import last_sent
+from outlast.runtime.evidence import Evidence, Silence
 from outlast.runtime.notices import log
 from outlast.runtime.results import stored
 from outlast.stores.rules import keepable
@@ -43,15 +34,13 @@ if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
     from outlast.runtime.steps import Steps
 
-NOT_RECORDED = "its worker ended before its outcome was recorded"
-COMMIT_ALLOWANCE_S = 1.0
-"""What the commit of an intent may take without shortening its attempt."""
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_TRIES = 5
 LOOK_AGAIN_S = 0.5
 LOOKS_AWAY = 4
 """So many times as long is what another process does left alone: the run rests meanwhile, and says for what."""
 MAX_VAIN_ATTEMPTS = 10
+TOO_EARLY = "it could still send something when it was decided that it did not happen"
 PLAIN = frozenset({dict, list, str, int, float, bool, NoneType})
 
 
@@ -82,25 +71,23 @@ class Doubt:
         self._task: asyncio.Task[None] | None = None
         worker = execution.worker
         self._returns = pending.call.definition.returns
-        self._token = derive(execution.row.incarnation, "step", pending.key)
-        self._name = (self._token, self.intent.attempt)
-        self._ran = False  # when last looked at, its thread still ran here
+        self._name = (derive(execution.row.incarnation, "step", pending.key), self.intent.attempt)
+        self._evidence = Evidence(worker, execution.row.incarnation, pending)
         if not recovered:
             worker.code_ended[self._name] = (worker.now(), error)
         elif self._name in worker.code_ended:  # here, before the run took a rest
             error = worker.code_ended[self._name][1]
         self._error = error
-        why = self.intent.note or NOT_RECORDED if error is None else f"it ended with {error_line(error)}"
+        self._why = self.intent.note if error is None else f"it ended with {error_line(error)}"
+        self._beware = ""  # what a person has to know beside that
         if pending.resolution is None:
-            worker.notices(
-                "step.in_doubt", run=execution.row.id, step=pending.key, attempt=self.intent.attempt, why=why
-            )
-        self._why = why
-        if pending.resolution is not None:
-            execution.worker.loop.call_soon(execution.calmly, self._decided)
-            self.asking = True
-        else:
             self._look()
+            return
+        self.asking = True
+        if pending.resolution.note == "did_not_happen":
+            self._look()
+        else:
+            worker.loop.call_soon(execution.calmly, self._decided)
 
     def stop(self) -> None:
         """The run is stopped: ask no more."""
@@ -128,13 +115,18 @@ class Doubt:
             self.execution.calmly(self._settle, Unknown())
 
     async def _put_the_question(self) -> None:
+        decided = self.pending.resolution
+        try:
+            await (self._find_out() if decided is None else self._weigh_decision(decided))
+        except StoreError:
+            self._again(self.execution.worker.now() + LOOK_AGAIN_S, "the store to be back")
+
+    async def _find_out(self) -> None:
+        """Ask the step's `confirm`, if it has one, and settle by its answer once that is believed."""
         verdict: Any = Unknown()
+        await self._tell()
         if self.pending.call.settings.confirm is not None:
-            try:
-                believable, waits_for = await self._believable()
-            except StoreError:
-                self._again(self.execution.worker.now() + LOOK_AGAIN_S, "the store to be back")
-                return
+            silence = await self._evidence.silence()
             now = self.execution.worker.now()
             verdict, failed = await self._confirm()
             if failed:
@@ -145,12 +137,8 @@ class Doubt:
                     return
                 verdict = Unknown()
             kind = type(verdict)  # not by isinstance(), which asks an object that is anybody's
-            if issubclass(kind, DidNotHappen) and (believable is None or now < believable):
-                if believable is None:
-                    pause = LOOK_AGAIN_S if self._ran else LOOK_AGAIN_S * LOOKS_AWAY
-                    self._again(now + pause, waits_for, only_here=self._ran)
-                else:
-                    self._again(believable, waits_for)
+            if issubclass(kind, DidNotHappen) and (silence.believable is None or now < silence.believable):
+                self._wait_for(silence, now)
                 return
             if not issubclass(kind, (Happened, DidNotHappen, Unknown)):
                 answer = text_of(verdict)
@@ -173,46 +161,38 @@ class Doubt:
         place = InStep(row.id, row.workflow, pending.key, pending.name, number, row.incarnation, row.claim)
         return await ask(confirm, place, args, kwargs, CONFIRM_TIMEOUT_S)
 
-    async def _believable(self) -> tuple[float | None, str]:
-        """Return from when on "did not happen" is believed (None: not known yet), and what is waited for."""
-        settle = self.pending.call.settings.settle
-        settling = f"{settle:g} s to pass since the attempt could last send anything"
+    async def _tell(self) -> None:
+        """Find out why it is in doubt, and tell so once."""
         worker = self.execution.worker
-        if runs_in_a_thread(self._token):
-            self._ran = True
-            return None, "the thread of the attempt to end"
-        if self._ran:
-            self._ran, worker.code_ended[self._name] = False, (worker.now(), self._error)
-        if self._name in worker.code_ended:
-            return self._not_before(worker.code_ended[self._name][0], str(self._name), 0.0), settling
-        rows = await worker.read(worker.store.workers)
-        row = next((r for r in rows if r.id == self.intent.worker), None)
-        intent = self.intent
-        deadline = intent.due or 0.0  # a deploy may have made the timeout shorter since
-        timeout = max(self.pending.call.settings.timeout or 0.0, deadline - intent.at - COMMIT_ALLOWANCE_S)
-        if row is None:
-            return self._not_before(deadline, str(self._name), timeout), settling
-        if row.state is WorkerState.GONE:
-            return self._not_before(row.left or 0.0, f"gone {row.id}", 0.0), settling
-        if row.state is WorkerState.EXPIRED:
-            if row.boot == worker.store.lease_epoch():  # it began no attempt after that
-                worker.first_seen.setdefault(f"expired {row.id}", row.lease_until)
-            sent = last_sent(row, worker.clock.boot_id())
-            if sent == inf:
-                return None, f"process {row.pid} to end, or its thread: it still executes a once step (worker {row.id})"
-            believable = self._not_before(max(row.left or 0.0, deadline), f"expired {row.id}", timeout)
-            if sent is not None:
-                believable = max(believable, worker.now() + sent + settle - worker.store.lease_now())
-            return believable, settling
-        waits_for = f"the attempt's deadline on worker {row.id}, and {settle:g} s"
-        return self._not_before(deadline, str(self._name), timeout), waits_for
+        if not self._why or (self.recovered and self._evidence.ended is None):
+            why, self._beware = await self._evidence.why()
+            self._why = self._why or why
+        if self._name not in worker.doubts_told:
+            worker.doubts_told.add(self._name)
+            run, attempt = self.execution.row.id, self.intent.attempt
+            worker.notices("step.in_doubt", run=run, step=self.pending.key, attempt=attempt, why=self._why)
 
-    def _not_before(self, wall: float, fact: str, timeout: float) -> float:
-        """Return when `settle` has passed since `wall`, and, by the clock of leases, since this fact and `timeout`."""
-        worker, settle = self.execution.worker, self.pending.call.settings.settle
-        now = worker.store.lease_now()
-        left = worker.first_seen.setdefault(fact, now) + timeout + settle - now
-        return max(wall + settle, worker.now() + left if left > 0 else 0.0)
+    async def _weigh_decision(self, no: Record) -> None:
+        """Believe a person who decided that it did not happen, if that was after the attempt could last send."""
+        silence, now = await self._evidence.silence(), self.execution.worker.now()
+        if silence.soon:
+            self._wait_for(silence, now)
+        elif silence.since is None or max(no.at, now) < silence.since:
+            self.execution.calmly(self._decide_again, f"{TOO_EARLY}; wait for {silence.waits_for}, then look again")
+        elif no.at < silence.since:
+            self.execution.calmly(self._decide_again, f"{TOO_EARLY}, and no more since then; look again")
+        elif silence.believable is not None and now < silence.believable:
+            self._wait_for(silence, now)
+        else:
+            self.execution.calmly(self._decided)
+
+    def _wait_for(self, silence: Silence, now: float) -> None:
+        """Look again when it may be believed that it did not happen, or known from when on."""
+        if silence.believable is not None:
+            self._again(silence.believable, silence.waits_for)
+        else:
+            pause = LOOK_AGAIN_S if silence.only_here else LOOK_AGAIN_S * LOOKS_AWAY
+            self._again(now + pause, silence.waits_for, only_here=silence.only_here)
 
     def _again(self, when: float, waits_for: str, *, only_here: bool = False, restless: bool = False) -> None:
         """Look again later; the run may rest until then, or be handed over, unless only this process can tell."""
@@ -237,7 +217,6 @@ class Doubt:
 
     def _settle(self, verdict: Happened | DidNotHappen | Unknown) -> None:
         self.asking = False
-        self.execution.worker.code_ended.pop(self._name, None)
         if isinstance(verdict, Happened):
             try:
                 data, live = self._stored(verdict.value)
@@ -245,23 +224,24 @@ class Doubt:
                 self._why = f"{self._why}; its confirm answered that it happened, with a value of no use: {refused}"
                 verdict = Unknown()
             else:
-                self._happened(data, live, "confirmed: happened")
+                self._keep_why()
+                self._happened(data, live, CONFIRMED_HAPPENED)
                 return
+        self._keep_why()
         if isinstance(verdict, Unknown):
             self._ask_a_person()
-            return
-        self.steps.doubts.pop(self.pending.key, None)
-        self._did_not_happen()
+        else:
+            self._did_not_happen()
 
     def _ask_a_person(self) -> None:
         execution, pending, intent = self.execution, self.pending, self.intent
         run = execution.row.id
-        if self._why not in (NOT_RECORDED, intent.note):  # whoever has the run next shall know it, too
-            self._write_intent_again()
+        if self._evidence.ended is not None:  # which the intent says now
+            execution.worker.code_ended.pop(self._name, None)
         execution.stick(
             Reason.IN_DOUBT,
-            f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}). Find out "
-            "whether it happened, then: "
+            f"step {pending.key} of run {run}: attempt {intent.attempt} is in doubt ({self._why}{self._beware}). "
+            "Find out whether it happened, then: "
             f"outlast resolve {run} '{pending.key}' --attempt {intent.attempt} --happened JSON | "
             "--did-not-happen | --fail",
         )
@@ -270,6 +250,7 @@ class Doubt:
     def _did_not_happen(self) -> None:
         """Plan the next attempt; where attempts keep coming to nothing, end that by the step's error or a person."""
         execution, pending, intent, retry = self.execution, self.pending, self.intent, self.pending.call.settings.retry
+        self._over()
         vain = 1 + sum(1 for attempt in pending.attempts if attempt.note == CONFIRMED)
         if vain < max(MAX_VAIN_ATTEMPTS, retry.attempts):
             key = execution.row.incarnation + pending.key
@@ -287,7 +268,6 @@ class Doubt:
         resolution, execution, pending = self.pending.resolution, self.execution, self.pending
         assert resolution is not None
         self.asking = False
-        execution.worker.code_ended.pop(self._name, None)
         if resolution.note == "happened":
             try:
                 value = execution.worker.codec.decode(resolution.value or b"null", self._returns)
@@ -297,7 +277,7 @@ class Doubt:
             else:
                 self._happened(data, live, "decided: happened")
             return
-        self.steps.doubts.pop(pending.key, None)
+        self._over()
         if resolution.note == "fail":
             error = InDoubt(
                 f"step {pending.key} of run {execution.row.id}: attempt {self.intent.attempt} was in doubt, and a "
@@ -310,11 +290,14 @@ class Doubt:
     def _decide_again(self, why: str) -> None:
         """Take a decision back that cannot be carried out: the intent is written once more, for another to follow."""
         self._why = why
-        self.pending.resolution = None
-        self._ask_a_person()
+        self._settle(Unknown())
 
-    def _write_intent_again(self) -> None:
-        execution, intent = self.execution, self.intent
+    def _keep_why(self) -> None:
+        """Write the intent once more with why it is in doubt, and when its code ended, for whoever has it next."""
+        execution, intent, ended = self.execution, self.intent, self._evidence.ended or 0.0
+        decided, self.pending.resolution = self.pending.resolution, None
+        if decided is None and (self._why, ended) in ((NOT_RECORDED, 0.0), (intent.note, intent.ended)):
+            return
         self.pending.intent = execution.engine.note(
             Kind.INTENT,
             execution.worker.now(),
@@ -327,9 +310,17 @@ class Doubt:
             cause=intent.cause,
             worker=intent.worker,
             started=self._begun,
+            ended=ended,
             note=keepable(self._why),
         )
         execution.flush()
+
+    def _over(self) -> None:
+        """It is settled."""
+        worker = self.execution.worker
+        self.steps.doubts.pop(self.pending.key, None)
+        worker.code_ended.pop(self._name, None)
+        worker.doubts_told.discard(self._name)
 
     def _stored(self, value: Any) -> tuple[bytes, Any]:
         """Return what somebody says that the step returned, as it is stored and as it comes back.
@@ -343,5 +334,5 @@ class Doubt:
 
     def _happened(self, data: bytes, live: Any, note: str) -> None:
         """Record the outcome of an effect that took place."""
-        self.steps.doubts.pop(self.pending.key, None)
+        self._over()
         self.steps.outcome(self.pending, self.intent.attempt, self._begun, data, live, None, note=note)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 
 from outlast.core.records import RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Status
-from outlast.runtime.liveness import Alive, probe
+from outlast.runtime.liveness import Alive, last_sent, probe
 from outlast.stores.open import shown
 from outlast.stores.protocol import Store
 
@@ -17,12 +18,14 @@ from outlast.stores.protocol import Store
 class SeenWorker(msgspec.Struct, frozen=True):
     """A worker as far as can be seen from here. `condition` is `alive`, `disconnected`, `expired`, `dead` or `gone`.
 
-    `lease_left_s` is None where its lease cannot be read here (another start of the machine).
+    `lease_left_s` is None where its lease cannot be read here (another start of the machine). `process` is what the
+    kernel says of its process.
     """
 
     row: WorkerRow
     condition: str
     lease_left_s: float | None
+    process: Alive = Alive.UNKNOWN
 
     @property
     def alive(self) -> bool:
@@ -41,14 +44,24 @@ def seen_workers(store: Store) -> list[SeenWorker]:
 
 
 def _seen(row: WorkerRow, epoch: str, lease_now: float, cut_off: bool) -> SeenWorker:
+    process = Alive.NO if row.state is WorkerState.GONE else probe(row, epoch)
     if row.state is not WorkerState.ALIVE:
-        return SeenWorker(row, row.state.value, None)
+        return SeenWorker(row, row.state.value, None, process)
     if row.boot != epoch:
         return SeenWorker(row, "dead", None)  # from before this machine's last start, or of another machine's file
     left = row.lease_until - lease_now
-    if probe(row, epoch) is Alive.NO:
-        return SeenWorker(row, "dead", left)
-    return SeenWorker(row, "expired" if left <= 0 else "disconnected" if cut_off else "alive", left)
+    if process is Alive.NO:
+        return SeenWorker(row, "dead", left, process)
+    return SeenWorker(row, "expired" if left <= 0 else "disconnected" if cut_off else "alive", left, process)
+
+
+def still_executes(worker: SeenWorker, boot_id: str) -> bool:
+    """Tell whether a worker's lease has ended, and its process lives and executes a `once` step in a thread."""
+    return (
+        worker.row.state is WorkerState.EXPIRED
+        and worker.process is Alive.YES
+        and last_sent(worker.row, boot_id) == inf
+    )
 
 
 def why_nobody(workers: Sequence[SeenWorker], workflow: str) -> str:

@@ -23,7 +23,8 @@ from outlast.core.sagas import COMPENSATION
 from outlast.runtime.approvals import ApprovalWait
 from outlast.runtime.attempts import Attempt, NotBegun
 from outlast.runtime.children import cancel_child, start_child
-from outlast.runtime.doubt import COMMIT_ALLOWANCE_S, Doubt
+from outlast.runtime.doubt import Doubt
+from outlast.runtime.evidence import COMMIT_ALLOWANCE_S, code_ended
 from outlast.runtime.notices import of_error
 from outlast.runtime.results import facts_as_json, returned
 from outlast.runtime.step_turns import StepTurns, next_number
@@ -215,7 +216,7 @@ class Steps:
         self.attempts[key] = attempt
         if pending.effect is Effect.ONCE:
             worker.sending.add(attempt)
-            attempt.on_quiet = lambda: worker.sending.discard(attempt)
+            attempt.on_quiet = partial(code_ended, worker, attempt)
         if not worker.notices.quiet:
             worker.notices("step.started", run=row.id, step=key, attempt=number, effect=pending.effect.value)
         attempt.begin()

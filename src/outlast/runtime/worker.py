@@ -87,6 +87,7 @@ class Worker:
         self.first_seen: dict[str, float] = {}  # facts that doubts go by -> lease clock
         self.written_to: set[Source] = set()  # the user's databases that steps were recorded in
         self.code_ended: dict[tuple[str, int], tuple[float, BaseException | None]] = {}  # see Doubt
+        self.doubts_told: set[tuple[str, int]] = set()
         self.id = ""
         self.draining = False
         self.clock = clock

@@ -116,7 +116,7 @@ async def pay(what: str, cents: int) -> str:
     return f"paid {cents} for {what}"
 
 
-@step(effect="once", timeout=30.0)
+@step(effect="once", timeout=3.0, settle=0.1)
 async def mail(what: str) -> str:
     """Send a letter; nobody can tell afterwards whether it went out."""
     await _linger()

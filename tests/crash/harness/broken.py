@@ -11,7 +11,7 @@ from typing import Any
 from outlast.core.errors import DecodingError, StoreUnavailable
 from outlast.core.records import Effect, RunRow
 from outlast.runtime import execution, watcher
-from outlast.runtime.doubt import Doubt
+from outlast.runtime.evidence import Evidence, Silence
 from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import Alive
 from outlast.runtime.steps import Steps
@@ -71,23 +71,23 @@ def no_local_look() -> None:
 def believe_at_once() -> None:
     """Believe that it did not happen, though the attempt may still send something."""
 
-    async def at_once(_: Doubt) -> tuple[float, str]:
-        return 0.0, ""
+    async def at_once(_: Evidence) -> Silence:
+        return Silence(0.0, 0.0, "")
 
-    Doubt._believable = at_once  # type: ignore[method-assign]
+    Evidence.silence = at_once  # type: ignore[method-assign]
 
 
 def doubt_cannot_read() -> None:
     """(Not a guard: a fault.) The first look at what became of an attempt's worker fails."""
-    believable, failed = Doubt._believable, []
+    silence, failed = Evidence.silence, []
 
-    async def fail_first(self: Doubt) -> Any:
+    async def fail_first(self: Evidence) -> Any:
         if not failed:
             failed.append(self)
             raise StoreUnavailable("injected")
-        return await believable(self)
+        return await silence(self)
 
-    Doubt._believable = fail_first  # type: ignore[method-assign]
+    Evidence.silence = fail_first  # type: ignore[method-assign]
 
 
 def cannot_decode() -> None:

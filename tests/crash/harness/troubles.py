@@ -67,6 +67,15 @@ def pay_late(what: str, cents: int) -> str:
     return f"paid {cents} for {what}"
 
 
+@step(effect="once", timeout=0.4, settle=0.1)
+def mail_late(what: str) -> str:
+    """Send a letter, the first attempt only when the test opens a gate. Nobody can tell whether it went out."""
+    if agent.outlast.attempt() == 1:
+        _wait_for_gate("late")
+    _do("mail_late", "once", what)
+    return f"mailed {what}"
+
+
 @step
 async def die(what: str) -> str:
     """End the process that does this."""
@@ -121,6 +130,12 @@ async def queue_up(what: str) -> list[str]:
 async def late_payment(what: str) -> list[str]:
     """A payment in a thread, beside something else."""
     return await asyncio.gather(pay_late.call(what, 3), agent.pass_gate(what))
+
+
+@workflow
+async def late_letter(what: str) -> list[str]:
+    """A letter that is sent in a thread."""
+    return [await mail_late.call(what)]
 
 
 @workflow

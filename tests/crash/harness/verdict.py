@@ -98,6 +98,7 @@ EXPECTED = {
     "overrunner": ["attempt 2 of {0}", "stored after"],
     "gated_in_thread": ["waited {0}"],
     "queue_up": ["waited {0}", "paid 9 for {0}"],
+    "late_letter": ["mailed {0}"],
     "late_payment": ["paid 3 for {0}", "passed {0}"],
     "many_threads": ["{0}", "crunched {0}"],
 }

@@ -70,7 +70,8 @@ def run(config: Config) -> None:
     if config.sweep_s:
         watcher.SWEEP_S = config.sweep_s
     for name in config.weaken:
-        getattr(agent, name).settings = Settings(effect=Effect.PURE)
+        known = getattr(agent, name)
+        known.settings = Settings(effect=Effect.PURE, settle=known.settings.settle)
     for name in config.unknown:
         del registry._known[name]
     if config.rebooted:
