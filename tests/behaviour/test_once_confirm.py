@@ -83,6 +83,24 @@ async def test_did_not_happen_lets_the_step_be_tried_again_with_the_same_key(ope
     assert sent == [asked[0]] * 2
 
 
+async def test_what_was_in_doubt_and_what_confirm_said_stays_known(open_app: OpenApp) -> None:
+    answers: list[Any] = [DidNotHappen(), Happened(Receipt("r-2", 5))]
+
+    async def confirm(key: str, card: str, *, cents: int) -> Any:
+        return answers.pop(0)
+
+    async with open_app() as app:
+        run = await app.start(shop(confirm, fails=2)())
+        assert await run.result() == Receipt("r-2", 5)
+        (shown,) = await run.steps()
+    assert shown.history == (
+        "in doubt: it ended with TimeoutError: read timed out",
+        "confirmed: did not happen",
+        "in doubt: it ended with TimeoutError: read timed out",
+        "confirmed: happened",
+    )
+
+
 async def test_did_not_happen_is_believed_only_after_it_has_settled_and_asked_again(open_app: OpenApp) -> None:
     answers: list[Any] = [DidNotHappen(), Happened(Receipt("r-late", 5))]
 

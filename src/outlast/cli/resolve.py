@@ -68,7 +68,5 @@ def resolve(
     if as_json:
         print_json({"id": run, "step": key, "attempt": number, "decision": word.replace(" ", "_")})
     else:
-        print_line(
-            f"decided: attempt {number} of step {key} of run {run} {word}; a worker checks that and goes on with the "
-            "run"
-        )
+        which = f"attempt {number} of step {key} of run {run}"
+        print_line(f"decided: {which} {word}; a worker checks that and goes on with the run")

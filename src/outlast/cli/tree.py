@@ -116,7 +116,8 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
 
 def _is_history(step: StepInfo) -> bool:
     """Whether the note of a step says once more what its history has."""
-    return bool(step.history) and (step.note.startswith("decided:") or step.state in ("resolved", "in_doubt"))
+    settled = step.note.startswith(("decided:", "confirmed:"))
+    return bool(step.history) and (settled or step.state in ("resolved", "in_doubt"))
 
 
 def _facts(entry: Entry, now: float) -> Iterator[str]:

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.certainty import CONFIRMED, CONFIRMED_HAPPENED, NOT_RECORDED
 from outlast.core.durabilities import shown_of_options
 from outlast.core.frames import where_of
 from outlast.core.records import Kind, Record, RunRow
@@ -33,7 +34,7 @@ class StepInfo:
     - `args`: the arguments as JSON, or `#` and a digest when they are long.
     - `note`: how a doubt was settled, that a failed `once` step `did not happen`, or what `outlast.annotate` added, as
       JSON.
-    - `history`: why it was in doubt and what was decided, and by whom, oldest first; of an attempt that was in doubt.
+    - `history`: of attempts that were in doubt, oldest first: why, what `confirm` said, what was decided, and by whom.
     - `worker`: who executed it. `seq`: the number of its last record, for paging.
     """
 
@@ -261,12 +262,20 @@ def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
 
 
 def _history(group: list[Record]) -> tuple[str, ...]:
-    told = []
+    told: list[str] = []
+    doubted = 0  # the attempt whose doubt was told
     for record in group:
+        decided = f"decided: {record.note.replace('_', ' ')}" if record.kind is Kind.RESOLUTION else ""
+        settled = record.note if record.note in (CONFIRMED, CONFIRMED_HAPPENED) else ""
         if record.kind is Kind.INTENT and record.note:
-            told.append(f"in doubt: {record.note}")
-        elif record.kind is Kind.RESOLUTION:
-            told.append(f"decided: {record.note.replace('_', ' ')}" + (f" by {record.worker}" if record.worker else ""))
+            if (said := f"in doubt: {record.note}") not in told[-1:]:
+                told.append(said)
+            doubted = record.attempt
+        elif decided or settled:
+            if doubted != record.attempt:
+                told.append(f"in doubt: {NOT_RECORDED}")
+                doubted = record.attempt
+            told.append(settled or decided + (f" by {record.worker}" if record.worker else ""))
     return tuple(told)
 
 
