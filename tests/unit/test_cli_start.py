@@ -51,6 +51,33 @@ def test_arguments_become_what_the_annotations_say(command: Outlast) -> None:
     assert json.loads(result.stdout) == {"id": "r", "workflow": "buy", "status": "succeeded", "result": 7}
 
 
+def test_an_argument_left_at_its_default_is_stored_with_the_run(command: Outlast) -> None:
+    name = command.write(
+        "defaults.py",
+        """
+        from dataclasses import dataclass
+
+        import outlast
+
+
+        @dataclass
+        class Payment:
+            cents: int
+            currency: str = "EUR"
+
+
+        @outlast.workflow
+        async def pay(payment: Payment) -> Payment:
+            return payment
+
+        """,
+    )
+    done = command("start", f"{name}:pay", '[{"cents": 5}]', "--id", "one", "--here")
+    assert json.loads(done.stdout) == {"cents": 5, "currency": "EUR"}
+    again = command("start", f"{name}:pay", '[{"cents": 5, "currency": "EUR"}]', "--id", "one")
+    assert (again.returncode, again.stdout) == (0, "one\n"), again.stderr
+
+
 def test_arguments_of_many_kinds(command: Outlast) -> None:
     name = command.write(
         "kinds.py",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -19,11 +21,47 @@ def from_json(value: Any, annotation: Any, *, strict: bool = False) -> Any:
     try:
         if annotation is Any or (isinstance(annotation, type) and isinstance(value, annotation)):
             return value
-        return msgspec.convert(value, annotation, strict=strict, dec_hook=_of_class)
+        made = msgspec.convert(value, annotation, strict=strict, dec_hook=_of_class)
     except msgspec.ValidationError as error:
         raise DecodingError(f"{value!r} is no {getattr(annotation, '__name__', annotation)}: {error}") from None
     except (TypeError, NotImplementedError):
         return value  # an annotation that says nothing of JSON, such as a protocol or a type variable
+    _keep_defaults(made, set())
+    return made
+
+
+_SEVERAL = (list, tuple, set, frozenset, deque)
+
+
+def _keep_defaults(value: Any, seen: set[int]) -> None:
+    """Give the dataclasses in a value the fields that were left at their defaults, as their constructors do.
+
+    msgspec leaves a plain default to the class. It would not be stored, and be another one after a change of the code.
+    """
+    if isinstance(value, (str, int, float)) or value is None or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, dict):
+        parts = list(value.values())
+    elif isinstance(value, _SEVERAL):
+        parts = list(value)
+    elif isinstance(value, msgspec.Struct):
+        parts = [getattr(value, name, None) for name in value.__struct_fields__]
+    elif dataclasses.is_dataclass(value):
+        fields, own = dataclasses.fields(value), getattr(value, "__dict__", None)
+        for field in fields if own is not None else ():
+            if field.init and field.default is not dataclasses.MISSING and not _has(value, field.name):
+                own[field.name] = field.default
+        parts = [getattr(value, field.name, None) for field in fields]
+    else:
+        parts = [getattr(value, field.name, None) for field in getattr(value, "__attrs_attrs__", ())]
+    for part in parts:
+        _keep_defaults(part, seen)
+
+
+def _has(value: Any, name: str) -> bool:
+    """Tell whether an instance has a field of its own, in its dict or in a slot."""
+    return name in value.__dict__ or any(name in getattr(cls, "__slots__", ()) for cls in type(value).__mro__)
 
 
 def _of_class(cls: Any, value: Any) -> Any:
