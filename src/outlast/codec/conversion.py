@@ -48,7 +48,8 @@ def _keep_defaults(value: Any, seen: set[int]) -> None:
     elif isinstance(value, msgspec.Struct):
         parts = [getattr(value, name, None) for name in value.__struct_fields__]
     elif dataclasses.is_dataclass(value):
-        fields, own = dataclasses.fields(value), getattr(value, "__dict__", None)
+        fields = dataclasses.fields(value)
+        own: Any = getattr(value, "__dict__", None)
         for field in fields if own is not None else ():
             if field.init and field.default is not dataclasses.MISSING and not _has(value, field.name):
                 own[field.name] = field.default
