@@ -78,7 +78,10 @@ def crowded() -> Iterator[str]:
         )
         db.execute("INSERT INTO taken SELECT pk, 'message', 'old' FROM runs WHERE status = 'waiting' LIMIT 20000")
         db.execute("INSERT INTO waiters SELECT pk, pk + 1, 'k' FROM runs WHERE status = 'waiting' LIMIT 20000")
-        db.execute("ANALYZE")
+        db.execute("UPDATE runs SET queue = 'q', queue_key = 'k' || (pk % 4) WHERE pk % 2 = 0")
+        limits = '{"concurrency": 5, "rate": 100, "per": 60.0}'
+        db.execute("INSERT INTO queues (name, limits) VALUES ('q', %s)", (limits,))
+        db.execute("VACUUM ANALYZE")
     yield with_schema(schema)
     drop(schema)
 
@@ -124,6 +127,20 @@ def test_parked_runs_cost_an_idle_worker_nothing(world: World, seen: Seen) -> No
         assert world.store.survey(("flow", "other")).orphans == []
         world.do(Beat(worker="idle", lease_s=30.0))
     assert len(seen.plans) > 20
+    assert seen.expensive() == []
+
+
+def test_parked_runs_cost_a_worker_of_their_queue_nothing(world: World, seen: Seen) -> None:
+    world.worker("idle")
+    for key in ("k1", "k2", "k3"):
+        claim = Claim(worker="idle", workflows=("flow", "other"), limit=100, key=key, queues=("q",))
+        assert world.do(claim) == Claimed(())
+        assert world.store.next_due(("flow", "other"), ("q",), "idle") is not None
+    world.start("of the queue", queue="q", queue_key="k0")
+    answer = world.do(Claim(worker="idle", workflows=("flow",), limit=100, key="k4", queues=("q",)))
+    assert isinstance(answer, Claimed)
+    assert [run.id for run in answer.runs] == ["of the queue"]
+    world.do(finish(answer.runs[0]))
     assert seen.expensive() == []
 
 

@@ -60,6 +60,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "INSERT INTO inbox (run, kind, key, message_id, ok, created) "
         "SELECT pk, 'message', '', 'm', 1, 0 FROM runs WHERE status = 'waiting' LIMIT 20000"
     )
+    db.execute("UPDATE runs SET queue = 'q', queue_key = 'k' || (pk % 4) WHERE pk % 2 = 0")
+    db.execute("INSERT INTO queues (name, limits) VALUES ('q', ?)", ('{"concurrency": 5, "rate": 100, "per": 60.0}',))
     db.execute("COMMIT")
     db.close()
     return path
@@ -94,6 +96,20 @@ def test_parked_runs_cost_an_idle_worker_nothing(world: World, seen: Seen) -> No
         assert world.store.survey(("flow", "other")).orphans == []
         world.do(Beat(worker="idle", lease_s=30.0))
     assert len(seen.steps) > 20
+    assert seen.expensive() == []
+
+
+def test_parked_runs_cost_a_worker_of_their_queue_nothing(world: World, seen: Seen) -> None:
+    world.worker("idle")
+    claim = Claim(worker="idle", workflows=("flow", "other"), limit=100, queues=("q",))
+    for _ in range(3):
+        assert world.do(claim) == Claimed(())
+        assert world.store.next_due(("flow", "other"), ("q",), "idle") is not None
+    world.start("of the queue", queue="q", queue_key="k0")
+    answer = world.do(claim)
+    assert isinstance(answer, Claimed)
+    assert [run.id for run in answer.runs] == ["of the queue"]
+    world.do(finish(answer.runs[0]))
     assert seen.expensive() == []
 
 
