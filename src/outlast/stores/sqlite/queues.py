@@ -29,9 +29,10 @@ WITH RECURSIVE line (priority, key) AS (
     SELECT priority, queue_key FROM (
         SELECT priority, queue_key FROM runs WHERE {where} ORDER BY priority DESC, queue_key DESC LIMIT 1)
     UNION ALL
-    SELECT r.priority, r.queue_key FROM line CROSS JOIN runs AS r ON r.pk = (
-        SELECT pk FROM runs WHERE {where} AND (priority, queue_key) < (line.priority, line.key)
-        ORDER BY priority DESC, queue_key DESC LIMIT 1)
+    SELECT r.priority, r.queue_key FROM line CROSS JOIN runs AS r ON r.pk = coalesce(
+        (SELECT pk FROM runs WHERE {where} AND priority = line.priority AND queue_key < line.key
+         ORDER BY queue_key DESC LIMIT 1),
+        (SELECT pk FROM runs WHERE {where} AND priority < line.priority ORDER BY priority DESC, queue_key DESC LIMIT 1))
 )
 SELECT line.priority, line.key, coalesce((SELECT max(started) FROM runs WHERE queue = ?1 AND queue <> ''
     AND queue_key = line.key AND started IS NOT NULL), 0), r.due, r.pk
