@@ -96,10 +96,11 @@ def _member(worker: SeenWorker, runs: int, now: float) -> Member:
 def lags_of(due: Iterable[RunRow], now: float, store: Store, *, all_seen: bool) -> list[Lag]:
     """Return the lag of each workflow that has runs which are due, longest first.
 
-    Where not `all_seen` of the due runs are given, the store is asked what the oldest of each workflow is due since.
+    A run on a queue waits for its turn, which is no worker's lag: `outlast queues` tells of it. Where not `all_seen` of
+    the due runs are given, the store is asked what the oldest of each workflow is due since.
     """
     by_workflow: dict[str, list[RunRow]] = {}
-    for run in due:
+    for run in (run for run in due if not run.queue):
         by_workflow.setdefault(run.workflow, []).append(run)
     lags = []
     for workflow, runs in by_workflow.items():

@@ -153,6 +153,13 @@ def _head(seen: Seen) -> Text:
     return Text.assemble(("run ", "dim"), (visible(run.id), "bold"), f"  {visible(run.workflow)}  ", status)
 
 
+def _queue(run: RunRow) -> Iterator[tuple[str, str]]:
+    """Yield where a run on a queue waits."""
+    if run.queue:
+        turn = f", priority {run.priority}" if run.priority else ""
+        yield "queue", visible(run.queue + (f" (key {run.queue_key})" if run.queue_key else "") + turn)
+
+
 def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     """Yield what is known of the run, a name and a text each."""
     run, now = seen.run, seen.now
@@ -172,6 +179,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     yield from _course(run, now)
     if seen.parent is not None:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
+    yield from _queue(run)
     yield "arguments", shortened(_arguments(run), length)
     if run.status is Status.STUCK:
         yield "stuck", visible_lines(why_stuck(run))

@@ -70,6 +70,7 @@ class RunInfo:
       row under it without a new record.
     - `version`, `python`: of the code and the interpreter that last claimed it.
     - `parent`: the run id of the parent, for a child run. `parent_call`: the identity of the parent's call.
+    - `queue`: the queue that it is on, `queue_key` its key there, `priority` its turn.
     - `is_step`: whether it is a run of a single step. `incarnation`: the random text that its keys derive from.
     - `turn`: 1, and one more for each time that it went on by `outlast.continue_as`. `durability`: `sync`, `async` or
       `exit`. `held`: whether it is held back, so that nobody claims it. `cancelling`: since when it is being cancelled.
@@ -101,6 +102,9 @@ class RunInfo:
     held: bool = False
     cancelling: float | None = None
     deadline: float | None = None
+    queue: str = ""
+    queue_key: str = ""
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,9 @@ def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
         incarnation=row.incarnation,
         culprit=row.culprit,
         where=where,
+        queue=row.queue,
+        queue_key=row.queue_key,
+        priority=row.priority,
     )
 
 
