@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 import time
 from typing import Any
 
+import outlast
 from benchmarks.payload import PAYLOAD
 from outlast import step, workflow
 
@@ -97,3 +99,23 @@ async def clock() -> float:
 @workflow
 async def tell_time() -> float:
     return await clock()
+
+
+woke: list[tuple[float, float]] = []  # when a run was to wake, and when it did
+
+
+@workflow
+async def wake_at(moment: float) -> None:
+    """Sleep until a moment, and note when that was over."""
+    await outlast.sleep_until(dt.datetime.fromtimestamp(moment, dt.UTC))
+    woke.append((moment, time.time()))
+
+
+@workflow
+async def nothing(n: int) -> int:
+    return n
+
+
+@workflow
+async def gather_children(children: int) -> int:
+    return sum(await asyncio.gather(*[nothing(n) for n in range(children)]))

@@ -14,6 +14,7 @@ from benchmarks.measures.starting_up import starting_up
 from benchmarks.measures.step_by_step import step_cost_along_a_run, steps_in_a_row, steps_per_run
 from benchmarks.measures.streams import streams
 from benchmarks.measures.takeover import takeover
+from benchmarks.measures.timers import timers
 
 ON_SQLITE: dict[str, Measure] = {
     "steps-in-a-row": steps_in_a_row,
@@ -26,6 +27,7 @@ ON_SQLITE: dict[str, Measure] = {
     "streams": streams,
     "resuming": resuming,
     "takeover": takeover,
+    "timers": timers,
     "parked-runs": parked_runs,
     "starting-up": starting_up,
 }
@@ -39,6 +41,7 @@ ON_POSTGRESQL: dict[str, Measure] = {
     "streams": streams,
     "resuming": resuming,
     "takeover": takeover,
+    "timers": timers,
     "idle-fleet": idle_fleet,
     "claims-in-a-crowd": claims_in_a_crowd,
 }

@@ -68,11 +68,11 @@ async def time_claims(url: str, runs: int) -> float:
 
 
 def parked_runs(bench: Bench) -> Iterator[Row | Series]:
-    """100,000 parked runs against 1,000: resident memory of an idle worker, its CPU over 10 s, and how fast others run.
+    """200,000 parked runs against 1,000: resident memory of an idle worker, its CPU over 10 s, and how fast others run.
 
     The runs are started and parked by a real App. The idle worker is a fresh process that never had them in memory.
     """
-    sizes = (100, 1_000) if bench.quick else (1_000, 10_000, 100_000)
+    sizes = (100, 1_000) if bench.quick else (1_000, 10_000, 200_000)
     repeats, seconds = min(bench.repeats, 3), bench.size(10, 2)
     stores = {size: bench.ground.store() for size in sizes}
     for size, url in stores.items():
