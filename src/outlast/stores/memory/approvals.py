@@ -72,8 +72,9 @@ def reopen_approval(t: Tables, verb: ReopenApproval) -> Answer:
     if held is Hold.PAST and verb.consumes in entry.inbox:
         return t.fenced(verb.run, verb.worker, verb.claim)
     row = entry.inbox.pop(verb.consumes, None)
-    if row is not None and approval is not None:
+    if row is not None:
         entry.taken.add((row.kind, row.message_id))
+    if row is not None and approval is not None:
         t.approvals[verb.id] = replace(
             approval, status=Standing.OPEN, by="", note="", value=None, answered=None, problem=verb.problem
         )
