@@ -41,7 +41,7 @@ from outlast.stores.verbs import (
     Verb,
     Write,
 )
-from tests.conformance.random_approvals import RandomApprovals
+from tests.conformance.random_courses import RandomCourses
 from tests.conformance.two_sides import (
     FLOWS,
     KEYS,
@@ -63,7 +63,7 @@ from tests.support.postgres import empty_store_url, open_with_given_times
 schedule_names = st.sampled_from(["nightly", "hourly"])
 
 
-class SameAnswers(RandomApprovals):
+class SameAnswers(RandomCourses):
     """All verbs, at random."""
 
     # -- verbs ---------------------------------------------------------------------
