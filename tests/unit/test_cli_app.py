@@ -124,7 +124,7 @@ def test_a_fleet_with_an_encrypting_codec_is_run_and_looked_at_from_the_command_
         say(command, "start", "shop.py:fails", "--id", "fails", "--wait", *APP, code=ExitCode.FAILED)
         say(command, "start", "shop.py:pay", '[{"number": "bad"}]', "--id", "bad", "--wait", *APP, code=ExitCode.FAILED)
         decide = ("--happened", '"charged by hand"', *APP)
-        assert "the run goes on" in say(command, "resolve", "bad", "charge", *decide)
+        assert "goes on with the run" in say(command, "resolve", "bad", "charge", *decide)
         assert json.loads(say(command, "result", "bad", *APP)) == "charged by hand"
         worker.signal(signal.SIGTERM)
         assert worker.exit_code() == 0

@@ -267,7 +267,7 @@ def test_cancel_waits_for_a_run_that_is_under_way(command: Outlast) -> None:
     command("start", "agent.py:slow", '["never"]', "--id", "r")
     with command.process("worker", "agent.py") as worker:
         worker.wait_for("step began")
-        assert command.json("cancel", "r", "--wait") == {"id": "r", "status": "cancelled"}
+        assert command.json("cancel", "r", "--wait") == {"id": "r", "status": "cancelled", "in_doubt": []}
         worker.wait_for("run r (slow) cancelled")
 
 

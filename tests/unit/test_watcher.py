@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from outlast.core.records import RunRow
 from outlast.runtime.watcher import IDLE_AFTER_S, IDLE_TICK_S, SWEEP_AFTER_CHANGE_S, TICK_S, Watcher
 from outlast.stores.memory import MemoryStore
 from outlast.stores.verbs import Beat
@@ -16,6 +18,10 @@ class Deaf:
     def changed(self) -> None: ...
 
     def due(self) -> None: ...
+
+    def slots(self) -> None: ...
+
+    def overdue(self, runs: Sequence[RunRow]) -> None: ...
 
     def dead(self, worker: str, gone: bool, evidence: str, *, dropped: bool = False) -> None: ...
 
