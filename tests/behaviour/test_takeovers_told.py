@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec.structs import replace
 
 from outlast.core.records import WorkerRow
+from outlast.stores.protocol import Survey
 from outlast.stores.verbs import Answer, Register, TakenOver, TakeOver, Verb
 from tests.behaviour.stage import Ears, OpenApp, eventually
 
@@ -18,14 +22,18 @@ async def test_a_death_that_is_seen_again_after_the_takeover_is_told_once(
     async with open_app(on_event=ears, lease=0.3) as app:
         store, answers = app.store, list[Answer]()
         dead = WorkerRow(id="dead", pid=1, host="host", boot=store.lease_epoch())
-        workers, transact = store.workers, store.transact
+        survey, transact = store.survey, store.transact
+
+        def survey_with_the_dead(*asked: Any) -> Survey:
+            found = survey(*asked)
+            return replace(found, workers=[*(row for row in found.workers if row.id != "dead"), dead])
 
         def transact_and_note(verbs: list[Verb]) -> list[Answer]:
             answered = transact(verbs)
             answers.extend(a for v, a in zip(verbs, answered, strict=True) if isinstance(v, TakeOver))
             return answered
 
-        monkeypatch.setattr(store, "workers", lambda: [*(row for row in workers() if row.id != "dead"), dead])
+        monkeypatch.setattr(store, "survey", survey_with_the_dead)
         monkeypatch.setattr(store, "transact", transact_and_note)
         store.transact([Register(worker=dead, lease_s=0.0)])
         await eventually(lambda: answers[:1] == [TakenOver(())] and len(answers) >= 3)
