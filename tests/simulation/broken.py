@@ -39,8 +39,8 @@ def no_barrier() -> AbstractContextManager[Any]:
     real = Steps.start
 
     def start(steps: Steps, pending: Pending) -> None:
-        if pending.intent is None and not pending.is_child:
-            steps._prepare(pending)
+        if pending.intent is None and not pending.is_child and not pending.is_wait:
+            steps.prepare(pending)
         else:
             real(steps, pending)
 
@@ -146,14 +146,14 @@ def cancelled_attempts_are_forgotten() -> AbstractContextManager[Any]:
 
 def retries_while_parking() -> AbstractContextManager[Any]:
     """A retry begins while the rest of its run is on the way to the store."""
-    real = Steps._retry
+    real = Steps.retry
 
     def retry(steps: Steps, pending: Pending) -> None:
         parking, steps._run.parking = steps._run.parking, False
         real(steps, pending)
         steps._run.parking = parking
 
-    return mock.patch.object(Steps, "_retry", retry)
+    return mock.patch.object(Steps, "retry", retry)
 
 
 def timers_before_doubts() -> AbstractContextManager[Any]:

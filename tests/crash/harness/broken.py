@@ -14,6 +14,7 @@ from outlast.runtime import execution, watcher
 from outlast.runtime.evidence import Evidence, Silence
 from outlast.runtime.execution import Execution
 from outlast.runtime.liveness import Alive
+from outlast.runtime.step_turns import next_number
 from outlast.runtime.steps import Steps
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Lease
@@ -42,8 +43,8 @@ def no_intent() -> None:
     attempt = Steps._attempt
 
     def begin(self: Steps, pending: Any) -> None:
-        if pending.effect is Effect.ONCE and not self._run.engine.busy and not self._not_now(pending):
-            self._begin(pending, len(pending.attempts) + 1)
+        if pending.effect is Effect.ONCE and not self._run.engine.busy and not self.not_now(pending):
+            self._begin(pending, next_number(pending))
         else:
             attempt(self, pending)
 
