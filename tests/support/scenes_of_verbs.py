@@ -9,11 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from outlast.core.records import Fork, Kind, WorkerRow
+from outlast.core.queues import Draw, Limits
+from outlast.core.records import ApprovalRow, Fork, Kind, Standing, WorkerRow
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
+from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.course_verbs import Hold, Move, Terminate
-from outlast.stores.protocol import RunFilter
+from outlast.stores.protocol import ApprovalFilter, RunFilter
+from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
+from outlast.stores.time_verbs import DropSchedule, Expire, PauseSchedule, PutSchedule, Slot, Tick
 from outlast.stores.verbs import (
     Beat,
     Cancel,
@@ -175,10 +181,12 @@ def prune(world: World) -> Sequence[Verb]:
 
 
 def continue_as(world: World) -> Sequence[Verb]:
+    """Alone: a write of the turn before, sent again, is fenced."""
     run = running(world)
     running(world, "child", parent=run.pk, parent_key="main/flow#1")
     world.do(message())
-    return [write(run, record(1)), next_turn(run, last_seq=1)]
+    world.do(write(run, record(1)))
+    return [next_turn(run, last_seq=1)]
 
 
 def terminate(world: World) -> Sequence[Verb]:
@@ -197,11 +205,99 @@ def move(world: World) -> Sequence[Verb]:
     return [Move(workflow="flow", to="other")]
 
 
+def declare_queue(world: World) -> Sequence[Verb]:
+    return [DeclareQueue(name="q", limits=Limits(concurrency=2))]
+
+
+def pause_queue(world: World) -> Sequence[Verb]:
+    world.do(DeclareQueue(name="q", limits=Limits(concurrency=2)))
+    return [PauseQueue(name="q", paused=True, by="ann")]
+
+
+def draw_rate(world: World) -> Sequence[Verb]:
+    """The second has to wait for its turn, so that a turn that is given twice is seen."""
+    run = running(world)
+    draws = (Draw("gpt", 1.0, 10.0, 1.0), Draw("all", 4.0, 10.0, 1.0))
+    fields: Any = {"worker": "w1", "run": run.pk, "claim": run.claim, "draws": draws, "slack": 1.0}
+    world.do(DrawRate(**fields, key="k1"))
+    return [DrawRate(**fields, key="k2")]
+
+
+def expire(world: World) -> Sequence[Verb]:
+    parent = running(world, "parent")
+    fields: Any = {"parent": parent.pk, "parent_key": "main/flow#1", "deadline": world.clock.wall() + 5}
+    run = world.start(incarnation="inc-run", **fields)
+    world.clock.advance(10)
+    return [Expire(worker="w1", run=run.pk, error=b"late")]
+
+
+def nightly() -> PutSchedule:
+    return PutSchedule(schedule=ScheduleRow(name="nightly", spec="{}", workflow="flow", next=100.0, anchor=50.0))
+
+
+def put_schedule(world: World) -> Sequence[Verb]:
+    return [nightly()]
+
+
+def pause_schedule(world: World) -> Sequence[Verb]:
+    world.do(nightly())
+    return [PauseSchedule(name="nightly", next=None)]
+
+
+def drop_schedule(world: World) -> Sequence[Verb]:
+    world.do(nightly())
+    return [DropSchedule(name="nightly")]
+
+
+def tick(world: World) -> Sequence[Verb]:
+    """Of three slots one is started, one waits and one is skipped."""
+    world.worker()
+    world.do(nightly())
+    (row,) = world.store.schedules()
+    slots = tuple(
+        Slot(at=at, run=named(f"nightly@{at}"), busy=busy)
+        for at, busy in ((100.0, "skip"), (101.0, "queue"), (102.0, "skip"))
+    )
+    return [Tick(worker="w1", name=row.name, revision=row.revision, key="k1", next=200.0, slots=slots, missed=1)]
+
+
+def asking(run: Any) -> OpenApproval:
+    """Return the question that a run asks people."""
+    approval = ApprovalRow(id="ask", run=run.pk, key="main/approve#1", question="?")
+    return OpenApproval(worker="w1", claim=run.claim, approval=approval)
+
+
+def answering(run: Any) -> AnswerApproval:
+    """Return the answer to what a run asks people."""
+    return AnswerApproval(id="ask", run=run.pk, status=Standing.APPROVED, ask="x", by="ann", value=b"1", message=b"1")
+
+
+def open_approval(world: World) -> Sequence[Verb]:
+    return [asking(running(world))]
+
+
+def answer_approval(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(asking(run))
+    world.do(park(run))
+    return [answering(run)]
+
+
+def reopen_approval(world: World) -> Sequence[Verb]:
+    run = running(world)
+    world.do(asking(run))
+    world.do(answering(run))
+    (row,) = world.store.inbox("w1")
+    fields: Any = {"worker": "w1", "run": run.pk, "claim": run.claim}
+    return [ReopenApproval(**fields, id="ask", problem="no", consumes=row.id)]
+
+
 SCENES: tuple[Scene, ...] = (
     register, beat, leave, take_over_of_a_process_that_is_gone, claim, write_of_a_run_that_is_known, write_of_two_runs,
     write_that_delivers_a_message, write_and_park, write_and_release, write_and_stick, write_and_finish_of_a_child,
     starts, start_of_a_child_before_its_parent_parks, send, cancel, resolve, resume, fork, prune,
-    continue_as, terminate, hold, move,
+    continue_as, terminate, hold, move, declare_queue, pause_queue, draw_rate, expire,
+    put_schedule, pause_schedule, drop_schedule, tick, open_approval, answer_approval, reopen_approval,
 )  # fmt: skip
 
 
@@ -230,4 +326,6 @@ def content(world: World) -> Any:
     """Return all that reads tell of a store, to compare with another's."""
     store = world.store
     runs = [store.load(run.pk) for run in store.runs(RunFilter(), limit=1_000)]
-    return [told(value, world) for value in (runs, store.workers(), store.orphans())], store.info().counts
+    asked = [replace(row, pk=0) for row in store.approvals(ApprovalFilter())]  # whose keys may have gaps, too
+    rows = (runs, store.workers(), store.orphans(), store.queues(), store.schedules(), asked)
+    return [told(value, world) for value in rows], store.info().counts
