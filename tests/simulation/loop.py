@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import inspect
 from asyncio import events
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,9 @@ class SimLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False
             coroutine: Any = task.get_coro()
             with contextlib.suppress(BaseException):  # nobody is left to hear it
+                if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:  # what it was to await never began
+                    for held in filter(inspect.iscoroutine, coroutine.cr_frame.f_locals.values()):
+                        held.close()
                 coroutine.close()
         self._ready.clear()
         self._scheduled.clear()
