@@ -165,7 +165,7 @@ class Watcher:
 
     def _tick(self) -> None:
         now = self._clock.boot()
-        if now - self._last_tick > self._patience_s / 3:
+        if now - self._last_tick > self.tick_s + self._patience_s / 3:
             # This process, or the whole machine, stood still, or the store was away: others, too,
             # get the time to renew their leases before they are judged by them.
             self._judges_from = now + self._patience_s
