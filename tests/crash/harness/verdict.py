@@ -127,7 +127,8 @@ def _journal(run: str, records: list[Record]) -> list[str]:
     # The end of a child may be told twice, by its own row and through the inbox; the second is kept as late.
     ends = [r.key for r in records if r.kind in EVENTS or (r.kind is Kind.LATE and r.effect)]
     wrong += [f"{run}: {key} has {ends.count(key)} outcomes" for key in set(ends) if ends.count(key) > 1]
-    letters = [r for r in records if r.name == "mail" and r.kind is Kind.INTENT]
+    # An intent that is written once more, since a decision came too early to be believed, is no further attempt.
+    letters = {r.attempt for r in records if r.name == "mail" and r.kind is Kind.INTENT}
     if len(letters) - 1 > len([r for r in records if r.name == "mail" and r.kind is Kind.RESOLUTION]):
         wrong.append(f"{run}: a letter was tried again though nobody had decided its doubt")
     for r in records:
