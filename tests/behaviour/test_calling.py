@@ -135,6 +135,42 @@ async def test_in_a_run_a_call_that_is_never_awaited_warns_with_its_run(open_app
             await (await app.start(forgetful(), id="r-1")).result()
 
 
+async def test_a_call_that_a_sync_workflow_never_waited_for_is_told_when_it_is_given_up(open_app: OpenApp) -> None:
+    ears = Ears()
+
+    @workflow
+    def forgetful() -> str:
+        first = add.call(1)
+        add.call(2)  # goes on while the body waits, and has its outcome then
+        said = add.call(first.result()).result()
+        pay(5)
+        flow("x")
+        return str(said)
+
+    async with open_app(on_event=ears) as app:
+        with pytest.warns(RuntimeWarning, match=r"run r-1: .* main/.*#\d was called but its \.result\(\) was never"):
+            assert await (await app.start(forgetful(), id="r-1")).result() == "3"
+    told = [notice.data["call"] for notice in ears.heard("call.not_awaited", run="r-1", workflow="forgetful")]
+    assert [name for name in told if "add" not in name] == ["main/pay#1", "main/flow#1"]
+    assert calls == []
+
+
+@pytest.mark.filterwarnings("ignore:run .* was called but its Call was never awaited:RuntimeWarning")
+async def test_the_start_of_a_child_that_is_never_awaited_is_told(open_app: OpenApp) -> None:
+    ears = Ears()
+
+    @workflow
+    async def forgetful() -> str:
+        outlast.start(flow("x"))
+        child = await asyncio.create_task(outlast.start(flow("y")))
+        return await child.result()
+
+    async with open_app(on_event=ears) as app:
+        run = await app.start(forgetful(), id="r-1")
+        await run.result()
+    assert [notice.data["call"] for notice in ears.heard("call.not_awaited", run="r-1")] == ["main/flow#1"]
+
+
 # -- in a step ---------------------------------------------------------------------------
 
 

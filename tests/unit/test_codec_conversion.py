@@ -96,5 +96,14 @@ def test_so_it_is_within_other_values(wrapped: Any) -> None:
     assert codec.encode(from_json(given, wrapped)) == codec.encode(made)
 
 
+@dataclasses.dataclass
+class Options:
+    currency: str = "EUR"
+
+
+def test_so_it_is_where_nothing_is_given_at_all() -> None:
+    assert codec.encode(from_json({}, Options)) == codec.encode(Options())
+
+
 def test_what_is_given_is_kept() -> None:
     assert from_json({"id": "a", "currency": "USD"}, Plain) == Plain("a", "USD")

@@ -84,7 +84,7 @@ SENTENCES: dict[str, tuple[int, Callable[[Data], str]]] = {
     ),
     "call.not_awaited": (
         logging.WARNING,
-        lambda d: f"run {d['run']}: {d['call']} was called and never awaited, so it did not run",
+        lambda d: f"run {d['run']}: {d['call']} was called and never waited for, so it does not run",
     ),
     "loop.blocked": (
         logging.WARNING,

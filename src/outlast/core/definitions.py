@@ -8,6 +8,7 @@ step into a plain call in silence.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Coroutine, Generator
@@ -48,7 +49,8 @@ class Step(Definition[P, R]):
             check_confirm(self.name, fn, settings.confirm)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """Make a Call, also of a sync step; in a sync workflow it starts at once and `.result()` waits for it.
+        """Make a Call, also of a sync step; in a sync workflow it starts when that next waits, and `.result()`
+        waits for it.
 
         Raises TypeError for arguments that the function does not take.
         """
@@ -175,6 +177,7 @@ class Call(Coroutine[Any, Any, R_co]):
         "settings",
         "terms",
         "used",
+        "waited_for",
     )
 
     def __init__(
@@ -193,6 +196,7 @@ class Call(Coroutine[Any, Any, R_co]):
         self.detached = False  # a child run that the end of its parent's body leaves alone
         self.outlives = False  # ... and that goes on when its parent ends
         self.used = False
+        self.waited_for = False  # in a sync workflow, where every call is used as soon as it is made
         self.key = ""
         if type(place) is InBody:
             self.key = place.branch.call(definition.name, settings.key)
@@ -265,7 +269,7 @@ class Call(Coroutine[Any, Any, R_co]):
 
     def result(self) -> R_co:
         """In a sync workflow: wait for the call's outcome and return it, or raise its error."""
-        self.used = True  # it was not forgotten, even where it is refused
+        self.used = self.waited_for = True  # it was not forgotten, even where it is refused
         if self.place is None:
             refuse_lost(f"{self.definition.noun} {self.definition.name}")
         if type(self.place) is not InBody or not self.place.ops.blocking:
@@ -320,6 +324,18 @@ class Call(Coroutine[Any, Any, R_co]):
     @property
     def __name__(self) -> str:
         return self.definition.name
+
+    def warn_given_up(self) -> None:
+        """Tell that a sync workflow has returned and never waited for this call, which had no outcome yet."""
+        if self.waited_for or self.detached or not self.place.ops.forgot(self):
+            return
+        what = f"run {self.place.ops.run_id}: {self.definition.noun} {self.key} was called"
+        with contextlib.suppress(RuntimeWarning):  # where warnings are errors: it is nobody's to catch
+            warnings.warn(
+                f"{what} but its .result() was never asked for, so it was given up when the workflow ended",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def __del__(self) -> None:
         if self.used:

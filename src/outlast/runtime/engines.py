@@ -47,6 +47,7 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
 
     thread = ThreadBody(run, worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
     engine = Engine(row, records, worker.codec, thread, blocking=True)
+    engine.on_forgotten = partial(_tell_forgotten, worker, row)
     engine.function = definition.fn
     return engine
 
@@ -57,7 +58,7 @@ def _tell(worker: Worker, engine: Engine) -> None:
 
 
 def _tell_forgotten(worker: Worker, row: RunRow, key: str) -> None:
-    """Give a notice soon. Called by the garbage collector, in the midst of whatever goes on in any thread."""
+    """Give a notice soon. Called in any thread, by the garbage collector in the midst of whatever goes on there."""
     told = partial(worker.notices, "call.not_awaited", run=row.id, call=key, workflow=row.workflow)
     with contextlib.suppress(RuntimeError):  # the loop is closed
         worker.loop.call_soon_threadsafe(told, context=contextvars.Context())

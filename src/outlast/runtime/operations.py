@@ -12,7 +12,7 @@ import logging
 import random as _random
 import sys
 import uuid as _uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -209,7 +209,42 @@ def start(
     """
     if check_child(call, id, when_parent_ends).ops.blocking:
         raise WrongUse("outlast.start is awaited, which a sync workflow cannot do; there it is outlast.sync.start(...)")
-    return _start(call)
+    return _Start(call)
+
+
+class _Start(Coroutine[Any, Any, Child[R]]):
+    """The start of a child run. Where it is never awaited its call was forgotten, and says so itself."""
+
+    __slots__ = ("_call", "_started")
+
+    def __init__(self, call: Call[R]) -> None:
+        self._call = call
+        self._started: Coroutine[Any, Any, Child[R]] | None = None
+        call.used = False
+
+    @property
+    def __name__(self) -> str:
+        return "_start"  # part of the identity of a task that is made of it
+
+    def _coroutine(self) -> Coroutine[Any, Any, Child[R]]:
+        if self._started is None:
+            self._call.take()
+            self._started = _start(self._call)
+        return self._started
+
+    def __await__(self) -> Generator[Any, Any, Child[R]]:
+        return self._coroutine().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._coroutine().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._coroutine().throw(*error)
+
+    def close(self) -> None:
+        self._call.take()
+        if self._started is not None:
+            self._started.close()
 
 
 async def _start(call: Call[R]) -> Child[R]:

@@ -122,6 +122,8 @@ class ThreadBody:
     def _main(self) -> None:
         try:
             self._result = (self._function(), None)
+            for pending in [p for p in self.engine.calls.values() if not p.done]:
+                pending.call.warn_given_up()
         except BaseException as error:  # noqa: BLE001 - whatever a body raises is how it ended
             self._result = (None, error)
         self._yield_turn()
