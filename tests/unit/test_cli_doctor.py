@@ -13,7 +13,7 @@ import pytest
 from outlast.cli import diagnosis
 from outlast.core.records import Kind, Record
 from outlast.core.transitions import Reason, Status
-from outlast.stores.verbs import Finish
+from outlast.stores.verbs import Finish, Park
 from tests.unit.outlast_command import Outlast
 from tests.unit.past import Past, change, findings
 
@@ -132,6 +132,25 @@ def test_a_missing_worker_has_one_command_whatever_it_would_have_to_do(command: 
     post = findings(command)[0]
     assert post["what"].startswith("no living worker knows mail_a, mail_b, mail_c:\n")
     assert len([line for line in post["do"] if line.startswith("or: renamed?")]) == 3
+
+
+@pytest.mark.parametrize("due_in", [3600.0, None], ids=["a timer", "a person"])
+def test_runs_that_wait_where_no_worker_is_alive_need_a_person(
+    command: Outlast, past: Past, due_in: float | None
+) -> None:
+    past.register("w", "fulfil")
+    past.start("r")
+    row = past.claim()
+    due = None if due_in is None else past.store.now() + due_in
+    past.store.transact([Park(worker="w", run=row.pk, claim=row.claim, due=due, detail="what is to come")])
+    assert findings(command) == []
+    change(command, "UPDATE workers SET lease_until = lease_until - 1000")
+    (finding,) = findings(command)
+    assert finding["needs_person"]
+    assert finding["what"].startswith("1 run of fulfil waiting, r since ")
+    assert finding["what"].endswith(": no worker is alive")
+    assert finding["do"] == ["start a worker, where its code is:", f"  outlast worker shop --url {command.store}"]
+    assert command.json("show", "r")["advice"][0].startswith("no worker is alive; start one")
 
 
 def test_show_says_so_too(command: Outlast, past: Past) -> None:

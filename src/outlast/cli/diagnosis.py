@@ -18,8 +18,9 @@ from outlast.core.errors import OutlastError
 from outlast.core.records import Record, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
+from outlast.runtime.clock import SystemClock
 from outlast.runtime.registry import STEP_PREFIX
-from outlast.runtime.seen import if_renamed, why_nobody
+from outlast.runtime.seen import if_renamed, still_executes, why_nobody
 from outlast.stores.databases.source import Source
 from outlast.stores.protocol import RunFilter, StoreInfo
 
@@ -97,6 +98,7 @@ def _diagnose_store(app: App, where: Where, *, check: bool) -> Diagnosis:
         Finding(what, do, runs=ids) for what, do, ids in stranded(waiting, found.fleet, found.now, where)
     ]
     found.findings += [Finding(what, do, needs_person=False, runs=ids) for what, do, ids in held_back(held, where)]
+    found.findings += _held_up(found.fleet)
     found.findings += _versions(found.fleet)
     if check:
         for problem in store.check():
@@ -202,6 +204,19 @@ def _missing(
             do += ["or have another workflow take them:", *(f"  {where.command('move', n, 'NEW')}" for n in names)]
         do += renamed
         yield Finding(what, do, runs=[run.id for run in runs])
+
+
+def _held_up(fleet: Fleet) -> Iterator[Finding]:
+    """Yield a finding for each process that lost its lease, and still executes what somebody may have to wait for."""
+    boot_id = SystemClock().boot_id()
+    for worker in fleet.workers:
+        if still_executes(worker, boot_id):
+            row = worker.row
+            what = (
+                f"process {row.pid} on host {row.host} still lives though the lease of its worker {row.id} has ended, "
+                "and it executes a `once` step: frozen? A run that is in doubt about it waits until that has ended"
+            )
+            yield Finding(what, ["let it go on, or end it:", f"  kill -CONT {row.pid}", f"  kill -KILL {row.pid}"])
 
 
 def _versions(fleet: Fleet) -> Iterator[Finding]:

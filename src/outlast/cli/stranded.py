@@ -28,18 +28,21 @@ def held_back(held: Sequence[RunRow], where: Where) -> Iterator[tuple[str, list[
 def stranded(
     waiting: Sequence[RunRow], fleet: Fleet, now: float, where: Where
 ) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield what there is to say of each workflow that no living worker knows, and that has runs which wait."""
-    if not fleet.alive:
-        return  # whoever has work finds that out
+    """Yield what there is to say of each workflow that no living worker knows, and that has runs which wait.
+
+    They wait for a time to come, or for somebody; nobody will be there when it does.
+    """
     for workflow, number in Counter(run.workflow for run in waiting).most_common():
         if not why_nobody(fleet.workers, workflow):
             continue
         mine = [run for run in waiting if run.workflow == workflow]
         oldest = min(mine, key=lambda run: run.created)
         age = lasted(now - oldest.created)
-        what = f"{counted(number, 'run')} of {workflow} waiting, {oldest.id} since {age}: no living worker knows it"
+        why = "no living worker knows it" if fleet.alive else "no worker is alive"
+        what = f"{counted(number, 'run')} of {workflow} waiting, {oldest.id} since {age}: {why}"
         hint = if_renamed(fleet.workers, workflow)
         do = ["start a worker, where its code is:", f"  {where.worker_for(oldest)}"]
-        do += ["or have another workflow take them:", f"  {where.command('move', workflow, 'NEW')}"]
+        if fleet.alive:
+            do += ["or have another workflow take them:", f"  {where.command('move', workflow, 'NEW')}"]
         do += [f"or: {hint}"] if hint else []
         yield what, do, [run.id for run in mine]

@@ -113,8 +113,10 @@ class Evidence:
             return "its worker, of this process, gave it up before its outcome was recorded", ""
         if row.state is WorkerState.ALIVE:
             return f"its worker {row.id} gave it up, or was cut off, before its outcome was recorded", ""
-        beware = end_first(row, self._alive(row))
-        return f"its worker {row.id} was not heard from any more", f", and {beware}" if beware else ""
+        process = f"process {row.pid} on host {row.host}"  # this is kept, so it says what was then
+        seen = f"{process} still lived then"
+        beware = seen if self._alive(row) is Alive.YES else f"nobody could see whether {process} lived"
+        return f"its worker {row.id} was not heard from any more", f", and {beware}: see to it that it has ended"
 
     def _alive(self, row: WorkerRow) -> Alive:
         return probe(row, self._worker.clock.boot_id())

@@ -75,7 +75,8 @@ def why_nobody(workers: Sequence[SeenWorker], workflow: str) -> str:
 def why_idle(run: RunRow, workers: Sequence[SeenWorker], now: float) -> str:
     """Return why nobody executes a run that is due, or whose worker is gone; nothing where somebody does, or may.
 
-    `now` is the store's time.
+    A run that waits for a time to come is nobody's, too, where no worker is alive to see it come. `now` is the
+    store's time.
     """
     why = why_nobody(workers, run.workflow)
     if run.status is Status.RUNNING:
@@ -85,9 +86,9 @@ def why_idle(run: RunRow, workers: Sequence[SeenWorker], now: float) -> str:
         return ""
     if run.status not in (Status.PENDING, Status.WAITING):
         return ""
-    if run.due is None:  # it waits for a child or a person
+    if run.due is None or run.due > now:  # it waits for a time, a child or a person
         return "" if any(worker.alive for worker in workers) else why
-    return why if run.due <= now else ""
+    return why
 
 
 def if_renamed(workers: Sequence[SeenWorker], workflow: str) -> str:
