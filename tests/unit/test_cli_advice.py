@@ -39,6 +39,9 @@ def test_where_an_effect_came_after_the_failure_show_advises_a_fork(command: Out
     execute(command, "tidy", ExitCode.FAILED)
     text = command.here("show", "r").stdout
     assert "it cannot be resumed: run r failed at step main/ship#1, and step main/refund#1 was recorded" in text
+    says = "knows nothing of main/refund#1: where that undid a step, name it"
+    assert says in text
+    assert says in command.here("resume", "r").stderr
     assert advised(command) == ["fork r main/ship#1"]
 
 
@@ -80,6 +83,21 @@ def test_a_child_is_looked_at_before_its_parent_is_taken_up(command: Outlast) ->
     assert command.here("resume", "r").exit_code == ExitCode.WRONG_USE
     assert advised(command, child) == [f"resume {child}"]
     assert advised(command) == ["resume r"]
+
+
+def test_a_child_that_cannot_be_taken_up_again_is_not_advised_but_a_fork_of_its_parent(command: Outlast) -> None:
+    with command.process("worker", "shop.py"):
+        command("start", "shop.py:tidies", "--id", "r")
+        wait_until(lambda: [run["status"] for run in command.json("runs", "--workflow", "tidy")] == ["waiting"])
+        assert command.here("cancel", "r", "--wait").exit_code == 0
+        wait_until(lambda: [run["status"] for run in command.json("runs", "--workflow", "tidy")] == ["cancelled"])
+    (child,) = command.json("show", "r")["children"]
+    why = f"run {child} was cancelled, and cleanup step main/refund#1 was recorded after that"
+    assert f"its child {child} cannot be taken up again ({why})" in command.here("show", "r").stdout
+    refused = command.here("resume", "r").stderr
+    assert why in refused
+    assert "outlast fork r 'main/tidy#1' --repeat-once" in refused
+    assert advised(command) == ["fork r main/tidy#1 --repeat-once"]
 
 
 def test_a_run_that_waits_for_a_stuck_child_points_to_it(command: Outlast) -> None:

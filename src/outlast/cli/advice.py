@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from outlast.cli.opening import Where
 from outlast.cli.plain import one_line
@@ -13,6 +13,7 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.aftermath import aftermath, cause_of_end
 from outlast.runtime.cuts import (
+    came_after,
     children_first,
     new_course_at,
     plan_fork,
@@ -29,10 +30,14 @@ def advice_for(
     where: Where,
     children: Sequence[RunRow] = (),
     workers: Sequence[SeenWorker] = (),
+    lost: Mapping[int, str] | None = None,
 ) -> list[str]:
-    """Return lines that say what to do, with commands that work as things stand: none for a run that needs nobody."""
+    """Return lines that say what to do, with commands that work as things stand: none for a run that needs nobody.
+
+    `lost` says of children, by their keys, why they cannot be taken up again.
+    """
     if run.status in (Status.FAILED, Status.CANCELLED):
-        return _for_ended(run, records, where, children)
+        return _for_ended(run, records, where, children, lost or {})
     if run.status is not Status.STUCK:
         return _stuck_children(children, where)
     again = f"  {where.command('resume', run.id)}"
@@ -61,13 +66,21 @@ def _stuck_children(children: Sequence[RunRow], where: Where) -> list[str]:
     return [f"{whose} a person, by what this says:", *(f"  {where.command('show', child.id)}" for child in stuck)]
 
 
-def _for_ended(run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow]) -> list[str]:
+def _for_ended(
+    run: RunRow, records: Sequence[Record], where: Where, children: Sequence[RunRow], lost: Mapping[int, str]
+) -> list[str]:
     again = f"  {where.command('resume', run.id)}"
     cause = cause_of_end(run, records)
-    if cause is not None and (effect := aftermath(cause, records).obstacle) is not None:
-        return _new_course(run, records, why_not_resumable(run, cause, effect), new_course_at(cause, effect), where)
+    if cause is not None and (effect := (after := aftermath(cause, records)).obstacle) is not None:
+        why = why_not_resumable(run, cause, effect)
+        warning = came_after(after) if cause.kind is not Kind.CANCEL else ""
+        return [*_new_course(run, records, why, new_course_at(cause, effect), where), *([warning] if warning else [])]
     drop = what_to_drop(run, cause, records) if cause is not None else ()
     if first := children_first(cause, drop, records, children):
+        gone = next((child for child in first if lost.get(child.pk)), None)
+        if gone is not None:
+            why = f"its child {gone.id} cannot be taken up again ({lost[gone.pk]})"
+            return _new_course(run, records, why, gone.parent_key, where)
         looks = [f"  {where.command('show', child.id)}" for child in first]
         whose = "its child" if len(first) == 1 else "its children"
         return [f"take {whose} up again first, by what these say:", *looks, "then itself:", again]

@@ -24,11 +24,13 @@ from outlast.core.errors import RunNotFound
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
+from outlast.runtime.cuts import why_lost
 from outlast.runtime.infos import RunInfo, StepInfo, info_of, steps_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
 from outlast.stores.protocol import Loaded, RunFilter, StreamRow
 
 MOST_CHILDREN = 1000
+RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED})
 SHORT = 200
 
 
@@ -46,6 +48,7 @@ class Seen:
     now: float
     streams: list[StreamRow]
     values: dict[str, bytes]
+    lost: dict[int, str]  # why children cannot be taken up again, by their keys
 
     @property
     def run(self) -> RunRow:
@@ -73,7 +76,8 @@ def show(
     """
     where = Where(url, app_name)
     seen = with_store(where, lambda app: asyncio.to_thread(_read, app, run))
-    advice = advice_for(seen.run, seen.loaded.records, where, seen.children, seen.workers) or _start_one(seen, where)
+    known = (seen.children, seen.workers, seen.lost)
+    advice = advice_for(seen.run, seen.loaded.records, where, *known) or _start_one(seen, where)
     if as_json:
         output.print_json(_json(seen, advice))
         return
@@ -109,7 +113,13 @@ def _read(app: App, id: str) -> Seen:
         now,
         app.store.streams(run.pk),
         {name: readable(data, app.codec) for name, data in app.store.values(run.pk).items()},
+        _lost(app, run, children),
     )
+
+
+def _lost(app: App, run: RunRow, children: list[RunRow]) -> dict[int, str]:
+    ended = [child for child in children if run.status in RESUMABLE and child.status in RESUMABLE]
+    return {child.pk: why_lost(child, app.store.records(child.pk)) for child in ended}
 
 
 def _start_one(seen: Seen, where: Where) -> list[str]:

@@ -19,7 +19,7 @@ from outlast.core.records import EVENTS, Effect, Fork, Kind, Record, RunRow
 from outlast.core.sagas import is_compensation
 from outlast.core.telling import error_line, name_and_text
 from outlast.core.transitions import Status
-from outlast.runtime.aftermath import aftermath, is_effect, unheard_failures
+from outlast.runtime.aftermath import Aftermath, aftermath, cause_of_end, is_effect, unheard_failures
 from outlast.stores.rules import keepable
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NO_PLACES = frozenset({Kind.CANCEL, Kind.PATCH})  # what no fork can begin at
 NOTES_OF_CALLS = frozenset({Kind.ATTEMPT, Kind.INTENT, Kind.RESOLUTION, Kind.START, Kind.ASK})
 MOST_LISTED = 8
+MOST_NAMED = 3
 
 
 # -- resume -------------------------------------------------------------------------------
@@ -53,6 +54,22 @@ def new_course_at(cause: Record, effect: Record) -> str:
     return cause.key or effect.key
 
 
+def came_after(after: Aftermath) -> str:
+    """Warn of a fork that begins where the run failed: it keeps what was undone since as if it still held."""
+    effects = list(dict.fromkeys(shown(r.key) for r in after.came if is_effect(r)))
+    if not effects:
+        return ""
+    named = ", ".join(effects[:MOST_NAMED]) + (f" and {len(effects) - MOST_NAMED} more" if effects[MOST_NAMED:] else "")
+    return f"it keeps as done what was done before, and knows nothing of {named}: where that undid a step, name it"
+
+
+def why_lost(run: RunRow, records: Sequence[Record]) -> str:
+    """Return why an ended run cannot be resumed for what was recorded after its end's cause; nothing where it can."""
+    cause = cause_of_end(run, records) if run.status in (Status.FAILED, Status.CANCELLED) else None
+    obstacle = aftermath(cause, records).obstacle if cause is not None else None
+    return why_not_resumable(run, cause, obstacle) if cause is not None and obstacle is not None else ""
+
+
 def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record]) -> tuple[int, ...]:
     """Return the seqs of the end's cause, and of what only came of it. Raises NotResumable where that cannot go."""
     after = aftermath(cause, records)
@@ -65,6 +82,7 @@ def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record]) -> tuple
         raise NotResumable(
             f"{why_not_resumable(run, cause, obstacle)}; resuming would {would}. "
             f"Start a new course instead: outlast fork {run.id} '{new_course_at(cause, obstacle)}'"
+            + (f" ({warning})" if cause.kind is not Kind.CANCEL and (warning := came_after(after)) else "")
         )
     unheard = unheard_failures(cause, records)
     dropped = {r.seq for r in (cause, *after.came, *unheard)}

@@ -21,7 +21,15 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
 from outlast.core.transitions import ENDED, Reason, Status
 from outlast.runtime.aftermath import cause_of_end
-from outlast.runtime.cuts import check_undone, children_first, in_doubt_again, plan_fork, stretches, what_to_drop
+from outlast.runtime.cuts import (
+    check_undone,
+    children_first,
+    in_doubt_again,
+    plan_fork,
+    stretches,
+    what_to_drop,
+    why_lost,
+)
 from outlast.runtime.run import Run
 from outlast.stores.protocol import Loaded, RunFilter
 from outlast.stores.rules import keepable
@@ -105,6 +113,14 @@ async def _check_children(app: Client, loaded: Loaded, cause: Record | None, dro
             if cause is not None and child.parent_key == cause.key
             else f"waits for its child {child.id}"
         )
+        theirs: Loaded | None = await app._read(app.store.load, child.pk)
+        if theirs is not None and (lost := why_lost(child, theirs.records)):
+            again = plan_fork(run, loaded.records, child.parent_key).again
+            wanted = " --repeat-once" if again is not None else ""
+            raise NotResumable(
+                f"run {run.id} {how}, which is {child.status.value} and cannot be taken up again ({lost}). Start a new "
+                f"course instead: outlast fork {run.id} '{shown(child.parent_key)}'{wanted}"
+            )
         raise NotResumable(
             f"run {run.id} {how}, which is {child.status.value}; resume that one first, "
             f"then this one: outlast resume {child.id}; outlast resume {run.id}"
