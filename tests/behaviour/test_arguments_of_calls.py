@@ -47,11 +47,16 @@ async def test_arguments_that_cannot_be_stored_fail_the_call_with_their_path_and
         try:
             await keep({"a": [threading.Lock()]})
         except outlast.EncodingError as refused:
-            return str(refused)
+            try:
+                await keep(value=object())
+            except outlast.EncodingError as by_name:
+                return f"{refused} {by_name}"
         return "stored"
 
     async with open_app() as app:
-        assert "$[0].a[0]" in await (await app.start(careful())).result()
+        said = await (await app.start(careful())).result()
+    assert "argument 'value'.a[0]: type _thread.lock" in said
+    assert "argument 'value': type object" in said
     assert kept == []
 
 

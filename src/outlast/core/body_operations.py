@@ -83,7 +83,7 @@ class BodyOperations:
             encoded = self.codec.encode([list(call.args), call.kwargs])
         except EncodingError as refused:
             what = f"run {self.run_id} cannot continue as {call.definition.name}: an argument cannot be stored"
-            raise type(refused)(f"{what}: {refused}") from None
+            raise type(refused)(f"{what}: {call.definition.say_argument(str(refused), whole=True)}") from None
         self.continuation = Continuation(call, encoded)
         raise TurnOver(f"run {self.run_id} continues as {call.definition.name}; let this pass")
 
@@ -114,7 +114,8 @@ class BodyOperations:
             encoded = codec.encode(args)
         except EncodingError as refused:
             what = f"the arguments of {call.key} in run {self.run_id} cannot be stored"
-            raise type(refused)(f"{what}: {refused}") from None
+            why = call.definition.say_argument(str(refused), whole=bool(whole))
+            raise type(refused)(f"{what}: {why}") from None
         return encoded, recorded_args(codec.comparable(args, encoded))
 
     def _issue(self, call: Call[Any], encoded: bytes, recorded: bytes) -> CallFuture:

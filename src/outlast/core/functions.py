@@ -6,6 +6,7 @@ import asyncio
 import copy
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -118,6 +119,28 @@ class Definition(Generic[P, R]):
             raise TypeError(f"{self.noun} {self.name}{_shown(self.fn)}: {error}") from None
         if len(self._fitting) < MOST_SHAPES:
             self._fitting.add(shape)
+
+    def say_argument(self, refused: str, *, whole: bool) -> str:
+        """Return what a codec says of arguments that it refuses, with the parameter in place of the path's start.
+
+        `whole`: they were encoded as a list of those by position and an object of those by name.
+        """
+        path = re.match(r"\$\[0\]\[(\d+)\]|\$\[1\]\.(\w+)" if whole else r"\$\[(\d+)\]()", refused)
+        if path is None:
+            return refused
+        position, name = path[1], path[2]
+        if position:
+            name = self._parameter(int(position))
+        return f"argument {name!r}{refused[path.end() :]}" if name else refused
+
+    def _parameter(self, position: int) -> str:
+        """Return the name of the parameter that takes the argument at this position."""
+        for place, parameter in enumerate(self.signature.parameters.values() if self.signature is not None else ()):
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                return f"*{parameter.name}"
+            if place == position:
+                return parameter.name
+        return ""
 
     @functools.cached_property
     def signature(self) -> inspect.Signature | None:

@@ -36,7 +36,8 @@ def row_of(
         data = codec.encode([list(call.args), call.kwargs])
     except EncodingError as error:
         raise type(error)(
-            f"run {run_id} of {definition.name} was not started: an argument cannot be stored: {error}"
+            f"run {run_id} of {definition.name} was not started: an argument cannot be stored: "
+            f"{definition.say_argument(str(error), whole=True)}"
         ) from None
     registry.register(definition)
     row = RunRow(
