@@ -207,7 +207,7 @@ def test_a_fork_at_a_child_that_has_not_ended_says_that_it_starts_another(comman
         wait_until(lambda: command.json("show", "r")["run"]["status"] == "waiting")
     refused = command.here("fork", "r", "tidy")
     assert refused.exit_code == ExitCode.WRONG_USE
-    assert "would start child main/tidy#1" in refused.stderr
+    assert "would start child main/tidy#1 again, with all its steps, `once` steps too;" in refused.stderr
     assert command.here("fork", "r", "tidy#1").exit_code == ExitCode.WRONG_USE
     assert command.here("fork", "r", "tidy", "--repeat-once").exit_code == 0
 

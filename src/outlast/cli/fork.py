@@ -20,7 +20,8 @@ def fork(
     repeat_once: Annotated[
         bool,
         typer.Option(
-            "--repeat-once", help="Yes, do `once` steps again that the original began after the step, or will come to."
+            "--repeat-once",
+            help="Yes, do `once` steps, and start children, again that the original began after the step, or comes to.",
         ),
     ] = False,
     url: Url = None,

@@ -234,7 +234,7 @@ class Client:
         """Start a new run from what a run had recorded before a step, timer or child. The original is left alone.
 
         `step` is an identity (`main/charge#1`) or a name, which means the first of that name. Where the original
-        went on to record a `once` step, that effect would happen again, so `repeat_once=True` must say that this is
+        went on to begin a `once` step or a child, that would happen again, so `repeat_once=True` must say that this is
         wanted; where it has not ended, too, since both may come to such a step. The same fork again, by `new_id`, gives
         the same run. Raises NotResumable, RunConflict, RunNotFound.
         """

@@ -196,7 +196,7 @@ async def fork(app: Client, id: str, step: str, new_id: str | None, repeat_once:
     plan = plan_fork(run, records, step)
     if plan.again is not None and not repeat_once:
         what = (
-            "start child {}, whose `once` steps would happen again"
+            "start child {} again, with all its steps, `once` steps too"
             if plan.again.kind is Kind.START
             else "do step {} again, which has effect 'once'"
         )
