@@ -16,7 +16,7 @@ from outlast.cli.wording import counted, iso_time, lasted, visible_lines
 from outlast.core.transitions import Status
 from outlast.runtime.notices import Notice, took_nothing
 
-_log = logging.getLogger("outlast.events")
+_log = logging.getLogger("outlast")
 
 Data = dict[str, Any]
 
@@ -114,10 +114,12 @@ class Talker:
         ours.setLevel(level)
 
     def adopt_root(self) -> None:
-        """Say what the user's code logs, from WARNING on, unless it has set up logging itself."""
+        """Say what the user's code logs, unless it has set up logging itself: from WARNING on, with -v from INFO on."""
         root = logging.getLogger()
         if not root.handlers:
             root.addHandler(self._handler)
+            if _log.isEnabledFor(logging.DEBUG) and root.level == logging.WARNING:
+                root.setLevel(logging.INFO)
 
     def __call__(self, notice: Notice) -> None:
         """Say a notice."""
@@ -148,6 +150,14 @@ def _is_no_notice(record: logging.LogRecord) -> bool:
     return not (isinstance(record.args, tuple) and record.args and isinstance(record.args[0], Notice))
 
 
+def _places(record: logging.LogRecord) -> dict[str, str]:
+    """Return where a line of outlast.current.logger was logged, by the names that notices have for it."""
+    found = {"run": "run_id", "step": "step_id", "workflow": "workflow"}
+    if not hasattr(record, "run_id"):
+        return {}
+    return {noun: str(value) for noun, name in found.items() if (value := getattr(record, name, None)) is not None}
+
+
 class _HumanLines(logging.Formatter):
     """`19:24:05 WARNING text`; INFO is not named."""
 
@@ -161,7 +171,9 @@ class _HumanLines(logging.Formatter):
         """Return the line, and a traceback where there is one."""
         name = "" if record.name.startswith("outlast") else f"{record.name}: "
         level = "" if record.levelno <= logging.INFO else f"{record.levelname} "
-        text = f"{level}{name}{visible_lines(record.getMessage())}"
+        places = _places(record)
+        place = ", ".join(f"{noun} {places[noun]}" for noun in ("run", "step") if noun in places)
+        text = f"{level}{name}{visible_lines(f'{place}: ' if place else '')}{visible_lines(record.getMessage())}"
         if self._colour and record.levelno in self._COLOURS:
             text = f"\x1b[{self._COLOURS[record.levelno]}m{text}\x1b[0m"
         line = f"{self.formatTime(record, self.datefmt)} {text}"
@@ -179,9 +191,7 @@ class _JsonLines(logging.Formatter):
         event = getattr(record, "outlast_event", "")
         if event:
             line |= {"event": event, **getattr(record, "outlast_data", {})}
-        for name in ("run_id", "step_id"):  # of outlast.current.logger
-            if getattr(record, name, None) is not None:
-                line[name] = getattr(record, name)
+        line |= _places(record)
         line["message"] = record.getMessage()
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

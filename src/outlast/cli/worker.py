@@ -55,7 +55,9 @@ def worker(
         typer.Option("--version", metavar="V", help="Your code's version, for its runs. Default: OUTLAST_VERSION."),
     ] = None,
     outbox: Outbox = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell of every step and run.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Tell of every step and run, and what your loggers say.")
+    ] = False,
     url: Url = None,
     app_name: AppName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines.")] = False,
