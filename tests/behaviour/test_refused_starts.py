@@ -39,6 +39,12 @@ async def test_an_id_is_text_so_that_it_is_spelled_one_way(open_app: OpenApp, id
             await app.get(id)
 
 
+async def test_an_id_that_no_command_could_name_is_refused(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match="does not begin with '-'"):
+            await app.start(doubled(1), id="-x")
+
+
 @pytest.mark.parametrize(
     ("value", "path"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -94,6 +95,7 @@ def test_a_child_that_cannot_be_taken_up_again_is_not_advised_but_a_fork_of_its_
     (child,) = command.json("show", "r")["children"]
     why = f"run {child} was cancelled, and cleanup step main/refund#1 was recorded after that"
     assert f"its child {child} cannot be taken up again ({why})" in command.here("show", "r").stdout
+    assert re.search(r"[✗x] tidy#1", command.here("show", "r").stdout)  # and not as if it were under way
     refused = command.here("resume", "r").stderr
     assert why in refused
     assert "outlast fork r 'main/tidy#1' --repeat-once" in refused

@@ -29,6 +29,11 @@ def test_code_that_fails_is_shown_with_its_own_traceback(command: Outlast) -> No
     assert "outlast/cli" not in stderr
 
 
+@pytest.mark.parametrize("name", [".", "..", ".shop", "shop.", "shop..agent", ""])
+def test_what_can_be_no_module_is_refused_as_such(command: Outlast, name: str) -> None:
+    assert f"error: {name!r} is no module" in refused(command, name)
+
+
 def test_code_with_a_syntax_error_is_shown(command: Outlast) -> None:
     stderr = refused(command, command.write("typo.py", "def x(:\n"))
     assert "SyntaxError" in stderr

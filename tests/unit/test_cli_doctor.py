@@ -153,6 +153,13 @@ def test_runs_that_wait_where_no_worker_is_alive_need_a_person(
     assert command.json("show", "r")["advice"][0].startswith("no worker is alive; start one")
 
 
+def test_a_run_is_listed_in_one_line_and_has_no_parent_where_it_has_none(command: Outlast, past: Past) -> None:
+    past.stick("r", Reason.DIVERGED)
+    change(command, "UPDATE runs SET detail = 'the journal says a' || char(10) || 'and the code b'")
+    assert "the journal says a and the code b" in command.here("runs").stdout
+    assert command.json("runs")[0]["parent"] is command.json("show", "r")["run"]["parent"] is None
+
+
 def test_show_says_so_too(command: Outlast, past: Past) -> None:
     past.start("r")
     advice = ["no worker is alive; start one, where its code is:", f"  outlast worker shop --url {command.store}"]

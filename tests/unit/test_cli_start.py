@@ -38,6 +38,19 @@ def test_start_with_an_id_can_be_said_again(command: Outlast) -> None:
     assert "Traceback" not in other.stderr
 
 
+def test_a_conflict_says_what_to_type(command: Outlast) -> None:
+    command("start", "agent.py:fulfil", '["order"]', "--id", "order 55")
+    other = command("start", "agent.py:fulfil", '["another"]', "--id", "order 55")
+    assert "or look at that run: outlast show 'order 55'" in other.stderr
+
+
+@pytest.mark.parametrize("text", ["[NaN]", "[-Infinity]"])
+def test_what_json_has_not_is_said_so(command: Outlast, text: str) -> None:
+    refused = command("start", "agent.py:fulfil", text)
+    assert refused.returncode == ExitCode.WRONG_USE
+    assert "JSON has no NaN and no Infinity" in refused.stderr
+
+
 def test_start_here_executes_and_prints_the_result(command: Outlast) -> None:
     result = command("start", "agent.py:fulfil", '{"order": "order", "times": "3"}', "--here", "--id", "r")
     assert result.returncode == 0, result.stderr

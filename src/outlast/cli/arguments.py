@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import msgspec
@@ -19,9 +20,10 @@ def json_value(text: str, what: str) -> Any:
     except RecursionError:
         raise WrongUse(f"{what} is nested too deep to be read") from None
     except msgspec.DecodeError as error:
-        raise WrongUse(
-            f"{what} {text!r} is not JSON: {error}; a text needs its quotes inside those of the shell: '\"text\"'"
-        ) from None
+        hint = "a text needs its quotes inside those of the shell: '\"text\"'"
+        if re.search(r"\b(NaN|Infinity)\b", text):
+            hint = "JSON has no NaN and no Infinity"
+        raise WrongUse(f"{what} {text!r} is not JSON: {error}; {hint}") from None
 
 
 def arguments_for(definition: Definition[..., Any], text: str | None) -> tuple[list[Any], dict[str, Any]]:

@@ -43,6 +43,8 @@ def load(name: str) -> ModuleType:
     """Import a file (`agent.py`, as module `agent`) or a module (`shop.agent`). Raises WrongUse that shows why not."""
     if name.endswith(".py") or os.sep in name:
         return _load_file(name)
+    if not all(name.split(".")):
+        raise WrongUse(f"{name!r} is no module: give a file (agent.py) or a module (shop.agent)")
     if Path(name).is_file():
         raise WrongUse(f"{name} is no Python file: give one whose name ends with .py, or a module (shop.agent)")
     _put_first(os.getcwd())  # noqa: PTH109 - as `python -m` does

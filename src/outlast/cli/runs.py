@@ -74,11 +74,11 @@ def _row(run: RunInfo, now: float) -> tuple[str | Text, ...]:
     detail = run.error or run.detail
     if run.due is not None and run.status == "waiting":
         detail = f"{detail} (due {ago(run.due, now)})" if detail else f"due {ago(run.due, now)}"
-    status, shown = status_text(run.status, run.reason), with_where(detail, run.where, DETAIL_LENGTH)
+    status, shown = status_text(run.status, run.reason), with_where(" ".join(detail.split()), run.where, DETAIL_LENGTH)
     return (run.id, run.workflow, status, clock_time(run.created), took, shown)
 
 
 def run_json(run: RunInfo) -> dict[str, Any]:
     """Return a run for JSON: its fields, with times as ISO text."""
     times = {name: iso_time(getattr(run, name)) for name in ("created", "started", "ended", "due")}
-    return asdict(run) | times
+    return asdict(run) | times | {"parent": run.parent or None}

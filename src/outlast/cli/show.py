@@ -184,7 +184,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     code = (run.definition, run.version, f"Python {run.python}" if run.python else "")
     yield "code", visible("  ".join(part for part in code if part))
     if run.claim > 1 or run.crashes:
-        died = f", {counted(run.crashes, 'worker')} died under it" if run.crashes else ""
+        died = f", taken over from {counted(run.crashes, 'worker')} in a row" if run.crashes else ""
         yield "claims", f"{run.claim}{died}"
     yield from _course(run, now)
     if seen.parent is not None:

@@ -26,6 +26,9 @@ MARKS = {
     "in_doubt": ("?", "bold red"),
     "resolved": ("!", "yellow"),
     "late": ("✓", "dim"),
+    "succeeded": ("✓", "green"),  # these are children that the run has not heard from
+    "cancelled": ("✗", "dim"),
+    "stuck": ("?", "bold red"),
 }
 ASCII_MARKS = {"✓": "+", "✗": "x", "↻": "~"}
 
@@ -92,7 +95,10 @@ def draw(root: Branch, *, now: float, full: bool, ascii_only: bool) -> Tree:
 
 def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Text:
     step = entry.step
-    mark, style = MARKS.get(step.state, ("·", ""))
+    state = step.state
+    if state == "running" and entry.child is not None:  # which may have ended, and its parent not heard of it
+        state = entry.child.status.value
+    mark, style = MARKS.get(state, ("·", ""))
     name = step.id.rpartition("/")[2]
     if step.kind in ("patch", "cancel"):
         name = {"patch": f"patched {step.id}", "cancel": "cancellation was asked for"}[step.kind]

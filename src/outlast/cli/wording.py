@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 LEAST_ERROR = 60
+YEAR_S = 31_556_952
 
 
 def clock_time(at: float | None) -> str:
@@ -14,7 +15,7 @@ def clock_time(at: float | None) -> str:
     try:
         return dt.datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
-        return f"{at:g}"
+        return f"in the year {1970 + at / YEAR_S:.0f}"
 
 
 def iso_time(at: float | None) -> str | None:

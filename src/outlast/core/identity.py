@@ -139,6 +139,8 @@ def check_run_id(id: Any) -> str:
         )
     if not id:
         raise WrongUse("a run id cannot be empty; leave `id` out to get a random one")
+    if id.startswith("-"):
+        raise WrongUse(f"a run id does not begin with '-', which commands would take for an option: {id!r}")
     if len(id) > MAX_ID_LENGTH:
         raise WrongUse(f"a run id has at most {MAX_ID_LENGTH} characters; this one has {len(id)}: {id[:40]!r}...")
     if id != id.strip() or not id.isprintable():

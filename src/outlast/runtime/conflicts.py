@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def check_same_call(codec: Codec, definition: Definition[..., Any] | None, row: 
 def _conflict(taken: RunRow, what: str, both: str) -> RunConflict:
     return RunConflict(
         f"run {taken.id!r} exists already, with {what} (status {taken.status.value}){both}; nothing was changed. "
-        f"Use another id, or app.get({taken.id!r})"
+        f"Use another id, or look at that run: outlast show {shlex.quote(taken.id)} (in Python: app.get({taken.id!r}))"
     )
 
 
