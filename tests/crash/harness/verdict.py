@@ -14,6 +14,7 @@ import msgspec
 from outlast import DidNotHappen, Happened
 from outlast.core.records import EVENTS, Effect, Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Reason, Status
+from outlast.runtime.steps import NOT_STARTED
 from tests.crash.harness.ledger import REFUSED, Line
 from tests.crash.harness.scene import DEADLINE_S, Missing, Scene
 
@@ -127,9 +128,11 @@ def _journal(run: str, records: list[Record]) -> list[str]:
     # The end of a child may be told twice, by its own row and through the inbox; the second is kept as late.
     ends = [r.key for r in records if r.kind in EVENTS or (r.kind is Kind.LATE and r.effect)]
     wrong += [f"{run}: {key} has {ends.count(key)} outcomes" for key in set(ends) if ends.count(key) > 1]
+    mail = [r for r in records if r.name == "mail"]
     # An intent that is written once more, since a decision came too early to be believed, is no further attempt.
-    letters = {r.attempt for r in records if r.name == "mail" and r.kind is Kind.INTENT}
-    if len(letters) - 1 > len([r for r in records if r.name == "mail" and r.kind is Kind.RESOLUTION]):
+    letters = {r.attempt for r in mail if r.kind is Kind.INTENT}
+    letters -= {r.attempt for r in mail if r.note == NOT_STARTED}  # its time was over before it began
+    if len(letters) - 1 > len({r.attempt for r in mail if r.kind is Kind.RESOLUTION}):
         wrong.append(f"{run}: a letter was tried again though nobody had decided its doubt")
     for r in records:
         before = [i for i in records if i.kind is Kind.INTENT and i.key == r.key and i.seq < r.seq]
