@@ -14,7 +14,6 @@ from outlast.core.records import ApprovalRow, Standing
 from outlast.runtime.infos import ApprovalInfo, shown_value
 from outlast.stores.approval_verbs import AnswerApproval
 from outlast.stores.protocol import ApprovalFilter
-from outlast.stores.rules import cannot_answer
 from outlast.stores.verbs import Done, Refused
 
 if TYPE_CHECKING:
@@ -71,8 +70,7 @@ async def answer(client: Client, id: str, *, approved: bool, by: str, note: str,
     answered = await client.ask(verb)
     now = await _row(client, id)
     if isinstance(answered, Refused):
-        ended = answered.run.status.value if answered.run is not None and now.status is Standing.OPEN else None
-        raise AlreadyAnswered(f"{cannot_answer(now, id, ended)}: {now.question}", now.status.value, now.by)
+        raise AlreadyAnswered(f"{answered.why}: {now.question}", now.status.value, now.by)
     if not isinstance(answered, Done):
         raise StoreError(f"approval {id} was not answered in {client.url}: {getattr(answered, 'why', answered)}")
     client._wake(answered)

@@ -229,14 +229,37 @@ def answer_id(id: str, ask: str) -> str:
     return f"!answer {id} {ask}"
 
 
-def cannot_answer(approval: ApprovalRow | None, id: str, ended: str | None) -> str:
-    """Say why an approval cannot be answered: `ended` is how its run has."""
-    if approval is None:
-        return f"there is no approval {id!r}"
-    if approval.status is Standing.OPEN:
-        return f"approval {id!r} is not due yet" if ended is None else f"the run that asked has {ended}"
-    who = f" by {approval.by}" if approval.by else ""
-    return f"approval {id!r} was {approval.status.value} already{who}"
+def cannot_answer(approval: ApprovalRow, answer: Standing, run_status: Status | str, now: float) -> str | None:
+    """Say why an approval takes no answer, None where it takes this one."""
+    if approval.status is not Standing.OPEN:
+        who = f" by {approval.by}" if approval.by else ""
+        return f"approval {approval.id!r} was {approval.status.value} already{who}"
+    if run_status in ENDED:
+        return f"approval {approval.id!r} is of no use any more: the run that asked has {Status(run_status).value}"
+    if answer is Standing.EXPIRED and (approval.due is None or approval.due > now):
+        return f"approval {approval.id!r} is not due yet"
+    return None
+
+
+def cannot_terminate(run: RunRow, owner: str | None) -> str | None:
+    """Say why a run cannot be ended by force by who saw it in the hands of `owner`, None where it can."""
+    if run.status in ENDED:
+        return f"run {run.id!r} has {run.status}"
+    return None if run.owner == owner else f"run {run.id!r} is owned by {run.owner} now"
+
+
+def cannot_expire(run: RunRow, now: float) -> str | None:
+    """Say why a run does not end by its deadline without having begun, None where it does."""
+    overdue = run.deadline is not None and run.deadline <= now
+    if run.status is Status.PENDING and run.started is None and overdue:
+        return None
+    return f"run {run.id!r} is {run.status}, and does not end by its deadline"
+
+
+def ends_when_asked(run: RunRow) -> bool:
+    """Tell whether a run that is asked to end has nothing to clean up: it was never begun, or is stuck."""
+    unbegun = run.status is Status.PENDING and run.started is None and not run.forks
+    return unbegun or run.status is Status.STUCK
 
 
 def lost_claim(run: int, worker: str, claim: int) -> str:

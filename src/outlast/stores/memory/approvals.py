@@ -9,7 +9,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from outlast.core.records import ApprovalRow, Kind, Standing
-from outlast.core.transitions import ENDED
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.protocol import ApprovalFilter
@@ -35,13 +34,11 @@ def answer_approval(t: Tables, verb: AnswerApproval) -> Answer:
     """Answer, once."""
     approval, entry = t.approvals.get(verb.id), t.runs.get(verb.run)
     if approval is None or entry is None or approval.run != verb.run:
-        return Refused(cannot_answer(None, verb.id, None))
+        return Refused(f"there is no approval {verb.id!r}")
     if approval.ask == verb.ask and approval.status is verb.status:
         return Done(_woken(entry))
-    ended = entry.row.status.value if entry.row.status in ENDED else None
-    early = verb.status is Standing.EXPIRED and (approval.due is None or approval.due > t.clock.wall())
-    if approval.status is not Standing.OPEN or ended or early:
-        return Refused(cannot_answer(approval, verb.id, ended), copy.copy(entry.row))
+    if why := cannot_answer(approval, verb.status, entry.row.status, t.clock.wall()):
+        return Refused(why, copy.copy(entry.row))
     t.approvals[verb.id] = replace(
         approval,
         status=verb.status,

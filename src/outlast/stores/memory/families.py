@@ -6,7 +6,7 @@ from outlast.core.records import Kind
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.emits import drop_unsettled
 from outlast.stores.memory.tables import LIVE, Entry, Tables
-from outlast.stores.rules import CANCEL_ID, PARENT_ENDED, parent_ended
+from outlast.stores.rules import CANCEL_ID, PARENT_ENDED, cannot_expire, ends_when_asked, parent_ended
 from outlast.stores.time_verbs import Expire
 from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
@@ -14,8 +14,7 @@ from outlast.stores.verbs import Answer, Done, Fenced, Refused
 def ask_to_end(t: Tables, entry: Entry, by: str) -> tuple[int, ...]:
     """End a run that was never begun, or is stuck; ask any other. Return who has something to do since."""
     row = entry.row
-    unbegun = row.status is Status.PENDING and row.started is None and not row.forks
-    if row.status is Status.STUCK or unbegun:
+    if ends_when_asked(row):
         assert after(row.status, Event.CANCEL) is Status.CANCELLED
         t.end(entry, Status.CANCELLED)
         drop_unsettled(entry.output)
@@ -59,9 +58,8 @@ def expire(t: Tables, verb: Expire) -> Answer:
     row = entry.row
     if row.status is Status.FAILED and row.error == verb.error:
         return Done(woken_family(t, entry))
-    overdue = row.deadline is not None and row.deadline <= t.clock.wall()
-    if row.status is not Status.PENDING or row.started is not None or not overdue:
-        return Refused(f"run {row.id!r} is {row.status}, and does not end by its deadline")
+    if why := cannot_expire(row, t.clock.wall()):
+        return Refused(why)
     assert after(row.status, Event.EXPIRE) is Status.FAILED
     t.end(entry, Status.FAILED)
     row.error, row.detail = verb.error, ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outlast.core.records import RunRow
-from outlast.core.transitions import ENDED, Event, Status, after
+from outlast.core.transitions import Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
 from outlast.stores.emits import drop_unsettled
 from outlast.stores.postgres.batch import Batch
@@ -11,7 +11,7 @@ from outlast.stores.postgres.families import tell_family, woken_family
 from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import as_started
 from outlast.stores.rules import Hold as Held
-from outlast.stores.rules import missing_record, terminated
+from outlast.stores.rules import cannot_terminate, missing_record, terminated
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
 
 
@@ -69,10 +69,8 @@ def terminate(b: Batch, verb: Terminate) -> Answer:
         return Refused(f"there is no run {verb.id!r}")
     if run.status is Status.CANCELLED:
         return Done(woken_family(b, run))
-    if run.status in ENDED:
-        return Refused(f"run {verb.id!r} has {run.status}", run)
-    if run.owner != verb.worker:
-        return Refused(f"run {verb.id!r} is owned by {run.owner} now", run)
+    if why := cannot_terminate(run, verb.worker):
+        return Refused(why, run)
     assert after(run.status, Event.CANCEL) is Status.CANCELLED
     drop_unsettled(RunOutput(b, run.pk))
     b.end_run(run.pk, Status.CANCELLED, terminated(verb.by))

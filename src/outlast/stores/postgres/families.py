@@ -14,7 +14,7 @@ from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import RUN_COLUMNS, run_row
-from outlast.stores.rules import CANCEL_ID, PARENT_ENDED, parent_ended
+from outlast.stores.rules import CANCEL_ID, PARENT_ENDED, cannot_expire, ends_when_asked, parent_ended
 from outlast.stores.time_verbs import Expire
 from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
@@ -27,8 +27,7 @@ GIVE_UP = "INSERT INTO taken (run, kind, message_id) VALUES (%s, 'given_up', %s)
 
 def ask_to_end(b: Batch, run: RunRow, by: str) -> tuple[int, ...]:
     """End a run that was never begun, or is stuck; ask any other. Return who has something to do since."""
-    unbegun = run.status is Status.PENDING and run.started is None and not run.forks
-    if run.status is Status.STUCK or unbegun:
+    if ends_when_asked(run):
         assert after(run.status, Event.CANCEL) is Status.CANCELLED
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {by}" if by else "cancelled")
         drop_unsettled(RunOutput(b, run.pk))
@@ -76,9 +75,8 @@ def expire(b: Batch, verb: Expire) -> Answer:
     run = run_row(found[0])
     if run.status is Status.FAILED and run.error == verb.error:
         return Done(woken_family(b, run))
-    overdue = run.deadline is not None and run.deadline <= b.now
-    if run.status is not Status.PENDING or run.started is not None or not overdue:
-        return Refused(f"run {run.id!r} is {run.status}, and does not end by its deadline")
+    if why := cannot_expire(run, b.now):
+        return Refused(why)
     assert after(run.status, Event.EXPIRE) is Status.FAILED
     b.run_sql("UPDATE runs SET error = %s WHERE pk = %s", verb.error, run.pk)
     b.end_run(run.pk, Status.FAILED, "")

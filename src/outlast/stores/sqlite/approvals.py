@@ -7,7 +7,6 @@ from typing import Any
 import apsw
 
 from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
-from outlast.core.transitions import ENDED
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.protocol import ApprovalFilter
 from outlast.stores.rows import APPROVAL_COLUMNS, approval_row
@@ -60,15 +59,13 @@ def answer_approval(b: Batch, verb: AnswerApproval) -> Answer:
     found = b.row(f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE id = ? AND run = ?", verb.id, verb.run)
     run = b.row("SELECT status FROM runs WHERE pk = ?", verb.run)
     if found is None or run is None:
-        return Refused(cannot_answer(None, verb.id, None))
+        return Refused(f"there is no approval {verb.id!r}")
     approval, status = approval_row(found), run[0]
     woken = (verb.run,) if status in LIVE else ()
     if approval.ask == verb.ask and approval.status is verb.status:
         return Done(woken)
-    ended = status if status in ENDED else None
-    early = verb.status is Standing.EXPIRED and (approval.due is None or approval.due > b.now)
-    if approval.status is not Standing.OPEN or ended or early:
-        return Refused(cannot_answer(approval, verb.id, ended), b.run(verb.run))
+    if why := cannot_answer(approval, verb.status, status, b.now):
+        return Refused(why, b.run(verb.run))
     b.db.execute(ANSWER, (verb.status, verb.by, verb.note, verb.value, b.now, verb.ask, verb.id))
     if verb.status is Standing.WITHDRAWN:
         return Done()

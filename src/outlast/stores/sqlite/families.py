@@ -11,7 +11,7 @@ from outlast.core.records import InboxRow, Kind, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.emits import drop_unsettled
 from outlast.stores.rows import run_row
-from outlast.stores.rules import CANCEL_ID, PARENT_ENDED, parent_ended
+from outlast.stores.rules import CANCEL_ID, PARENT_ENDED, cannot_expire, ends_when_asked, parent_ended
 from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.sqlite.schema import RUN_COLUMNS
 from outlast.stores.sqlite.streams import RunOutput
@@ -24,8 +24,7 @@ OPEN_CHILDREN = "parent {} AND ended IS NULL AND outlives = 0"
 
 def ask_to_end(b: Batch, run: RunRow, by: str) -> tuple[int, ...]:
     """End a run that was never begun, or is stuck; ask any other. Return who has something to do since."""
-    unbegun = run.status is Status.PENDING and run.started is None and not run.forks
-    if run.status is Status.STUCK or unbegun:
+    if ends_when_asked(run):
         assert after(run.status, Event.CANCEL) is Status.CANCELLED
         b.end_run(run.pk, Status.CANCELLED, f"cancelled by {by}" if by else "cancelled")
         drop_unsettled(RunOutput(b, run.pk))
@@ -74,9 +73,8 @@ def expire(b: Batch, verb: Expire) -> Answer:
     run = run_row(found[0])
     if run.status is Status.FAILED and run.error == verb.error:
         return Done(woken_family(b, run))
-    overdue = run.deadline is not None and run.deadline <= b.now
-    if run.status is not Status.PENDING or run.started is not None or not overdue:
-        return Refused(f"run {run.id!r} is {run.status}, and does not end by its deadline")
+    if why := cannot_expire(run, b.now):
+        return Refused(why)
     assert after(run.status, Event.EXPIRE) is Status.FAILED
     b.db.execute("UPDATE runs SET error = ? WHERE pk = ?", (verb.error, run.pk))
     b.end_run(run.pk, Status.FAILED, "")
