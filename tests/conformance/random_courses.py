@@ -1,13 +1,13 @@
-"""Runs held back, moved, and ended by force, at random."""
+"""Runs held back, moved, ended by force, and gone on as other calls, at random."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from outlast.stores.course_verbs import Hold, Move, Terminate
+from outlast.stores.course_verbs import ContinueAs, Hold, Move, Terminate
 from tests.conformance.random_approvals import RandomApprovals
-from tests.conformance.two_sides import FLOWS, names, seldom, workers
+from tests.conformance.two_sides import FLOWS, names, off, pks, seldom, workers
 
 
 class RandomCourses(RandomApprovals):
@@ -29,3 +29,20 @@ class RandomCourses(RandomApprovals):
         run = self.memory.run(id)
         owner = run.owner if run and fits else self._worker(worker) if worker else None
         self.batch.append(Terminate(id=id, worker=owner, by="ann"))
+
+    @rule(pk=pks, worker=workers, claim_off=off, seq_off=off)
+    def continue_as(self, pk: int, worker: int, claim_off: int, seq_off: int) -> None:
+        run = self._run(pk)
+        self.started += 1
+        self.batch.append(
+            ContinueAs(
+                **self._owner(run, worker, claim_off),
+                last_seq=self._last_seq(run.pk) + seq_off,
+                incarnation=f"inc-{self.started}",
+                workflow=run.workflow,
+                definition="shop:flow",
+                input=b"2",
+                options="{}",
+                at=self.clock.wall(),
+            )
+        )

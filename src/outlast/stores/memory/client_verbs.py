@@ -38,7 +38,7 @@ SETTLED = frozenset({Kind.RESOLUTION, Kind.LATE, Kind.STEP, Kind.ATTEMPT})
 def start_run(t: Tables, verb: StartRun) -> Answer:
     """Create a run, or find it."""
     known = t.by_id(verb.run.id)
-    if known and (known.first or known.row).incarnation == verb.run.incarnation:
+    if known and known.started_as().incarnation == verb.run.incarnation:
         return Started(copy.copy(known.row), created=known.first is None, mail=bool(known.inbox))
     held: Hold | Fenced = Hold.OWNED
     if verb.run.parent is not None and verb.parent_claim is not None:
@@ -76,9 +76,9 @@ def _same_terms(t: Tables, verb: StartRun) -> Answer | None:
 
 
 def _start_again(t: Tables, verb: StartRun, known: Entry, *, told: bool) -> Answer:
-    row, run, first = known.row, verb.run, known.first or known.row
+    row, run, first = known.row, verb.run, known.started_as()
     if (first.workflow, first.is_step, first.input) != (run.workflow, run.is_step, run.input):
-        return Conflict(copy.copy(first))
+        return Conflict(first)
     parent = t.runs.get(run.parent) if run.parent is not None else None
     if parent is not None and not told and parent.row.status not in ENDED:
         if (parent.pk, run.parent_key) != (row.parent, row.parent_key):
@@ -92,8 +92,9 @@ def fork_run(t: Tables, verb: ForkRun) -> Answer:
     """Create a run from records of another."""
     known = t.by_id(verb.run.id)
     if known:
-        same = known.row.incarnation == verb.run.incarnation
-        return Started(copy.copy(known.row), created=True) if same else Conflict(copy.copy(known.row))
+        first = known.started_as()
+        same = first.incarnation == verb.run.incarnation
+        return Started(copy.copy(known.row), created=known.first is None) if same else Conflict(first)
     source = t.runs.get(verb.source)
     if source is None:
         return Refused(f"there is no run {verb.source} to fork")

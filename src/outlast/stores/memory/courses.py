@@ -12,7 +12,7 @@ from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Mo
 from outlast.stores.emits import drop_unsettled
 from outlast.stores.memory.families import tell_family, woken_family
 from outlast.stores.memory.tables import Entry, Tables
-from outlast.stores.rules import missing_record, terminated
+from outlast.stores.rules import cannot_terminate, missing_record, terminated
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
 
 
@@ -27,7 +27,7 @@ def continue_as(t: Tables, verb: ContinueAs) -> Answer:
     row, last_seq = known.row, max(known.records, default=0)
     if last_seq != verb.last_seq:
         return Failed(missing_record(last_seq, verb.last_seq))
-    known.first = known.first or copy.copy(row)
+    known.first = known.first or (row.incarnation, row.workflow, row.definition, row.input)
     known.records.clear()
     known.inbox = {pk: item for pk, item in known.inbox.items() if not (item.kind is Kind.CHILD or item.key[:1] == "!")}
     drop_unsettled(known.output)
@@ -51,10 +51,8 @@ def terminate(t: Tables, verb: Terminate) -> Answer:
     row = entry.row
     if row.status is Status.CANCELLED:
         return Done(woken_family(t, entry))
-    if row.status in ENDED:
-        return Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
-    if row.owner != verb.worker:
-        return Refused(f"run {verb.id!r} is owned by {row.owner} now", copy.copy(row))
+    if why := cannot_terminate(row, verb.worker):
+        return Refused(why, copy.copy(row))
     assert after(row.status, Event.CANCEL) is Status.CANCELLED
     drop_unsettled(entry.output)
     t.end(entry, Status.CANCELLED)

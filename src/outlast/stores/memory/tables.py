@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory.streams import RunOutput
 from outlast.stores.protocol import Clock
+from outlast.stores.rows import as_started
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
 from outlast.stores.verbs import Fenced, Resume, Send, TakenOver
 
@@ -30,7 +32,7 @@ class Entry:
     inbox: dict[int, InboxRow] = field(default_factory=dict)
     taken: set[tuple[Kind, str]] = field(default_factory=set)  # messages delivered, and cancellations in this life
     given_up: set[str] = field(default_factory=set)  # how its parent gave it up, in any life
-    first: RunRow | None = None  # the run at its start, where it has continued as something else since
+    first: tuple[str, str, str, bytes] | None = None  # see `started_as`
     waiters: set[tuple[int, str]] = field(default_factory=set)  # (run, key) to tell besides the parent
     output: RunOutput = field(default_factory=RunOutput)
 
@@ -38,6 +40,10 @@ class Entry:
     def pk(self) -> int:
         """Return the run's key."""
         return self.row.pk
+
+    def started_as(self) -> RunRow:
+        """Return the run with the incarnation and call of its start, where it has continued as something else since."""
+        return as_started(copy.copy(self.row), self.first)
 
     def journal(self) -> list[Record]:
         """Return the records in order."""

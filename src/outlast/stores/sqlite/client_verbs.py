@@ -84,7 +84,9 @@ def fork_run(b: Batch, verb: ForkRun) -> Answer:
     """Create a run from records of another."""
     known = b.run_by_id(verb.run.id)
     if known:
-        return Started(known, created=True) if known.incarnation == verb.run.incarnation else Conflict(known)
+        first = first_turn(b, known)
+        same = first.incarnation == verb.run.incarnation
+        return Started(known, created=known.turn == 1) if same else Conflict(first)
     source = b.row("SELECT id FROM runs WHERE pk = ?", verb.source)
     if source is None:
         return Refused(f"there is no run {verb.source} to fork")
