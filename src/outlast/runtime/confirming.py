@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.core.effects import InStep
@@ -20,7 +20,7 @@ async def ask(
     confirm: Callable[..., Any], place: InStep, args: Sequence[Any], kwargs: dict[str, Any], limit_s: float
 ) -> Answer:
     """Ask once. Only a cancellation of the caller is raised; a confirm that does not heed its own is left behind."""
-    task = asyncio.create_task(_caught(_call(confirm, place, args, kwargs)))
+    task = asyncio.create_task(_caught(confirm, place, args, kwargs))
     try:
         await asyncio.wait({task}, timeout=limit_s)
     finally:
@@ -30,10 +30,10 @@ async def ask(
     return (None, "CancelledError") if task.cancelled() else task.result()
 
 
-async def _caught(question: Coroutine[Any, Any, Any]) -> Answer:
+async def _caught(confirm: Callable[..., Any], place: InStep, args: Sequence[Any], kwargs: dict[str, Any]) -> Answer:
     """Keep what a confirm raises from its task: there it would pass for the task's end, or end the process."""
     try:
-        return await question, ""
+        return await _call(confirm, place, args, kwargs), ""
     except (KeyboardInterrupt, SystemExit) as asked:
         if was_interrupted(asked):
             raise
