@@ -28,7 +28,7 @@ from outlast.core.waits import Taken, Wait
 from outlast.runtime.operations import body_here
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.rules import approval_box
-from outlast.stores.verbs import Answer, Done, Refused
+from outlast.stores.verbs import Answer, Done
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -224,7 +224,7 @@ class Approvals:
         def done(answer: Answer | StoreError) -> None:
             if isinstance(answer, Done):
                 worker.wake(answer.woke)
-            elif again is not None and not isinstance(answer, Refused):
+            elif again is not None:  # not due yet by the store's own clock, or answered: then that is on its way here
                 again()
 
         worker.writer.submit(AnswerApproval(id=id, run=self._run.row.pk, status=status, ask=status.value), done)
