@@ -154,6 +154,14 @@ class Rig:
         self.after_turn()
         return timer.key
 
+    def message(self, key: str, value: Any) -> None:
+        """A message arrives for the wait of this identity."""
+        pending = self.engine.calls[key]
+        data = self.codec.encode(value)
+        event = self.engine.event(Kind.MESSAGE, self.now, key=key, name="message", value=data, cause=pending.cause)
+        self.engine.deliver(event, self.codec.decode(data))
+        self.after_turn()
+
     def cancel(self) -> None:
         """A cancellation of the run arrives."""
         self.engine.deliver(self.engine.event(Kind.CANCEL, self.now, key="", name="cancel"))
