@@ -11,8 +11,10 @@ import pytest
 
 import outlast
 from outlast import step, workflow
-from tests.behaviour.flows import note
-from tests.behaviour.stage import Ears, OpenApp, Restart, has_recorded
+from outlast.stores.verbs import Write
+from tests.behaviour.flows import executed, note
+from tests.behaviour.gated_store import Gate
+from tests.behaviour.stage import Ears, OpenApp, Restart, eventually, has_recorded
 
 
 @dataclass
@@ -238,6 +240,51 @@ async def test_runs_and_steps_send_to_runs_and_what_is_repeated_arrives_once(
     assert await restart.result(sender("to")) == "chosen"
     async with open_app() as app:
         assert await (await app.get("to")).result() == ["from a step", "and once more", "from a run", "the last"]
+
+
+async def test_what_a_step_sends_waits_for_the_commit_of_what_the_step_rests_on(open_app: OpenApp, gate: Gate) -> None:
+    @step(effect="pure")
+    async def finding() -> int:
+        return 7
+
+    @step(effect="pure")
+    async def telling(found: int) -> None:
+        executed.append("tells")
+        await outlast.send("to", "item", found)
+
+    @workflow
+    async def sender() -> None:
+        await telling(await finding())
+
+    async with open_app() as app:
+        to = await app.start(collecting(1), id="to")
+        run = await app.start(sender())
+        gate.hold(Write)  # records are on their way, and may yet be lost
+        await eventually(lambda: executed == ["tells"])
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert await to.messages() == []
+        gate.release()
+        assert await to.result() == [7]
+        await run.result()
+
+
+async def test_a_confirm_sends_nothing(open_app: OpenApp) -> None:
+    async def confirm(key: str) -> Any:
+        await outlast.send("to", "item")
+
+    @step(effect="once", confirm=confirm, settle=0)
+    async def paying() -> None:
+        raise ConnectionError
+
+    @workflow
+    async def flow() -> None:
+        await paying()
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        with pytest.raises(outlast.RunStuck, match=r"outlast.send was called in the confirm of step main/paying#1"):
+            await run.result()
 
 
 async def test_a_parent_sends_to_a_child_that_it_has_started(open_app: OpenApp) -> None:

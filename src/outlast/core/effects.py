@@ -102,15 +102,15 @@ class InBody(Place):
 
 
 class Post(Protocol):
-    """What carries something of a step's to a store: a verb, and its answer. `codec` makes its values."""
+    """What carries something of a step's to a store, once it may leave. `codec` makes its values."""
 
     codec: Any
 
-    async def ask(self, verb: Any) -> Any:
+    async def ask(self, place: InStep, verb: Any) -> Any:
         """Have a verb committed and return its answer."""
         ...
 
-    def ask_from_thread(self, verb: Any) -> Any:
+    def ask_from_thread(self, place: InStep, verb: Any) -> Any:
         """Do so, blocking, in a thread that is not the worker's."""
         ...
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 from outlast.codec.conversion import from_json
 from outlast.core.amounts import is_number
 from outlast.core.codec import Codec
 from outlast.core.definitions import AsyncStep, Call
-from outlast.core.effects import InStep
+from outlast.core.effects import InStep, Post
 from outlast.core.errors import RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id, derive
 from outlast.core.records import InboxRow, Kind
@@ -75,7 +75,7 @@ def send(run: str, name: str, value: Any = None, *, id: str | None = None, early
 async def _send(run: str, name: str, value: Any, id: str | None, early: bool) -> str:
     place = step_here("send()")
     verb = verb_of(place, run, name, value, id, early)
-    check_answer(verb, await place.post.ask(verb) if place.post is not None else None)
+    check_answer(verb, await _post(place).ask(place, verb))
     return verb.message_id
 
 
@@ -83,7 +83,7 @@ def send_blocking(run: str, name: str, value: Any, id: str | None, early: bool) 
     """Send a message from a thread that executes a step."""
     place = step_here("sync.send()")
     verb = verb_of(place, check_run_id(run), name, value, id, early)
-    check_answer(verb, place.post.ask_from_thread(verb) if place.post is not None else None)
+    check_answer(verb, _post(place).ask_from_thread(place, verb))
     return verb.message_id
 
 
@@ -95,8 +95,16 @@ def verb_of(place: InStep, run: str, name: str, value: Any, id: str | None, earl
     """Return the verb by which a step sends; its message id is the same in each attempt."""
     place.sent += 1
     message_id = check_message_id(id) if id is not None else derive(place.idempotency_key, "message", str(place.sent))
-    codec = cast("Any", place.post).codec
-    return message(codec, run, name, value, message_id, early)
+    return message(_post(place).codec, run, name, value, message_id, early)
+
+
+def _post(place: InStep) -> Post:
+    if place.post is None:
+        raise WrongUse(
+            f"outlast.send was called in the confirm of step {place.step_id} (run {place.run_id}), which may be asked "
+            "any number of times; let it answer, and send in a step"
+        )
+    return place.post
 
 
 def message(codec: Any, run: str, name: str, value: Any, message_id: str, early: bool) -> Send:
@@ -105,7 +113,7 @@ def message(codec: Any, run: str, name: str, value: Any, message_id: str, early:
     return Send(id=run, kind=Kind.MESSAGE, key=name, message_id=message_id, value=codec.encode(value), early=early)
 
 
-def check_answer(verb: Send, answer: Answer | None) -> None:
+def check_answer(verb: Send, answer: Answer) -> None:
     """Raise what keeps a message from its run."""
     if isinstance(answer, Done):
         return

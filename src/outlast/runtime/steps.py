@@ -26,6 +26,7 @@ from outlast.runtime.children import cancel_child, start_child
 from outlast.runtime.doubt import Doubt
 from outlast.runtime.evidence import COMMIT_ALLOWANCE_S, code_ended
 from outlast.runtime.notices import of_error
+from outlast.runtime.post import RunPost
 from outlast.runtime.results import facts_as_json, returned
 from outlast.runtime.step_turns import StepTurns, next_number
 
@@ -46,6 +47,7 @@ class Steps:
     def __init__(self, execution: Execution) -> None:
         self.run = self._run = execution
         self._worker = execution.worker
+        self._post = RunPost(execution)
         self.attempts: dict[str, Attempt] = {}
         self.doubts: dict[str, Doubt] = {}
         self.retries: dict[str, float] = {}  # identity -> when its next attempt is due
@@ -81,6 +83,7 @@ class Steps:
 
     def stop(self) -> None:
         """Stop everything, recording nothing."""
+        self._post.close()
         attempts, self.attempts = self.attempts, {}
         for attempt in attempts.values():
             attempt.drop()
@@ -203,7 +206,7 @@ class Steps:
 
     def _begin(self, pending: Pending, number: int, deadline: float | None = None) -> None:
         row, worker, key = self._run.row, self._worker, pending.key
-        place = InStep(row.id, row.workflow, key, pending.name, number, row.incarnation, row.claim, worker.post)
+        place = InStep(row.id, row.workflow, key, pending.name, number, row.incarnation, row.claim, self._post)
         try:
             arguments = pending.arguments()
         except OutlastError as refused:

@@ -34,7 +34,6 @@ from outlast.runtime.lines import Declared
 from outlast.runtime.liveness import LockFile
 from outlast.runtime.notices import Notices, log, of_error
 from outlast.runtime.places import Places
-from outlast.runtime.post import WorkersPost
 from outlast.runtime.step_threads import StepThreads
 from outlast.runtime.watcher import ToldOnLoop, Watcher
 from outlast.runtime.writer import Lease, Writer
@@ -97,7 +96,6 @@ class Worker:
         self._deliveries = Deliveries(self)
         self.claims = Claims(self, worker_concurrency, max_crashes)
         self.places = Places(max_steps, self.holds_lease, self.claims.room_made)
-        self.post = WorkersPost(self)
         self.declared = Declared(writer)
         self._max_crashes = max_crashes
         self._on_end = on_end
