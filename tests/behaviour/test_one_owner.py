@@ -49,7 +49,7 @@ async def test_a_frozen_worker_is_replaced_and_what_it_does_later_counts_for_not
         async with open_app(lease=0.3, on_event=others) as other:
             await others.hear("worker.took_over")
             await doors[1].reached()
-            # The frozen one comes back with its result, unless it has seen by then that the run is no longer its own ...
+            # The frozen one comes back with its result, unless it has seen before that the run is another's ...
             doors[0].open()
             await eventually(lambda: bool(ears.heard("step.ended", run="one") or ears.heard("run.lost", run="one")))
             doors[1].open()
