@@ -44,6 +44,7 @@ class _Pair:
         self.listens = False
         self.counted = False
         self.flights = 0
+        self.heard = b""  # from the client
         self.swallows: set[socket.socket] = set()  # whose words go nowhere
         self.cuts_answer: Cut | None = None
 
@@ -149,6 +150,11 @@ class Wire:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def heard(self) -> dict[int, bytes]:
+        """Return what each connection there is has carried from its client, by the client's port."""
+        with self._lock:
+            return {pair.client.getpeername()[1]: pair.heard for pair in set(self._pairs.values())}
+
     # -- the thread --------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -195,6 +201,8 @@ class Wire:
         if not data:
             self._drop(pair)
             return
+        if side is pair.client:
+            pair.heard += data
         with suppress(OSError):
             if side is pair.client:
                 self._request(pair, data)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +35,9 @@ from tests.support.scenes_of_verbs import (
 from tests.support.wire import SILENT, Cut, Wire
 
 IMPATIENT = {"answer_timeout": 0.15, "idle_timeout": 0.1, "statement_timeout": 0.15, "migration_timeout": 0.5}
+
+RESTS = (b"S", b"Q", b"H")  # of the server's protocol, version 3: sync, a query in one message, flush
+TCPI_DATA_SEGS_OUT = 156  # of Linux' struct tcp_info: a small send is one segment
 
 COUNTING = {Prune, Hold, Move}  # tell what they have changed this time, which is less when they are sent again
 
@@ -191,12 +198,51 @@ def test_every_verb_has_a_scene() -> None:
     assert set(Verb.__subclasses__()) <= used
 
 
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_a_request_leaves_in_one_piece_that_ends_where_the_limits_of_the_server_hold(scene: Scene) -> None:
+    """So a process that is frozen at any place of it holds a lock no longer than its limits say."""
+    with Wire.to(empty_store_url()) as wire:
+        clock = SetClock()
+        world = World(open_with_given_times(wire.url(empty_store_url()), clock), clock)
+        verbs = scene(world)
+        before, sends_before = wire.heard(), sends_to(wire.port)
+        world.store.transact(verbs)
+        after, sends = wire.heard(), sends_to(wire.port)
+        world.store.close()
+    new = {port: after[port][len(sent) :] for port, sent in before.items()}
+    writer = max(new, key=lambda port: len(new[port]))  # others listen
+    assert sends[writer] - sends_before[writer] == requests_in(new[writer]) > 0
+
+
+def sends_to(port: int) -> dict[int, int]:
+    """Return how often each connection of this process to a port has sent something, by its own port."""
+    found = {}
+    for fd in Path("/proc/self/fd").iterdir():
+        if not fd.is_socket():
+            continue
+        with suppress(OSError), socket.socket(fileno=os.dup(int(fd.name))) as end:
+            if end.getpeername()[1:2] == (port,):
+                info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+                (found[end.getsockname()[1]],) = struct.unpack_from("I", info, TCPI_DATA_SEGS_OUT)
+    return found
+
+
+def requests_in(sent: bytes) -> int:
+    """Return how many requests a client's messages are: each ends with one after which the server may rest."""
+    count = at = 0
+    while at < len(sent):
+        count += sent[at : at + 1] in RESTS
+        (length,) = struct.unpack_from("!I", sent, at + 1)
+        at += 1 + length
+    return count
+
+
 def test_much_is_sent_whole_before_its_answer_is_waited_for() -> None:
     """More than fits into the buffers on the way, in a statement whose rows are wanted, and in one whose are not."""
     much = b"x" * 5_000_000
     with Wire.to(empty_store_url(), narrow=True) as wire:
         clock = SetClock()
-        world = World(open_with_given_times(wire.url(empty_store_url()), clock), clock)
+        world = World(open_with_given_times(wire.url(empty_store_url(), answer_timeout=120), clock), clock)
         run = running(world)
         world.do(message(value=much))
         (row,) = world.store.inbox("w1")

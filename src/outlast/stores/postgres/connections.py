@@ -79,7 +79,7 @@ def transaction(db: Db, begin: str, *, pipelined: bool) -> Iterator[None]:
     `pipelined`: statements whose rows nobody asks for are sent without waiting for their answers.
     """
     try:
-        with _pipeline(db) if pipelined else nullcontext():
+        with db.pipeline() if pipelined else nullcontext():
             db.execute(begin)
             yield
             end = db.execute("COMMIT")
@@ -90,24 +90,6 @@ def transaction(db: Db, begin: str, *, pipelined: bool) -> Iterator[None]:
             with suppress(psycopg.Error):  # the first error says more; what is broken is dropped
                 db.execute("ROLLBACK")
         raise
-
-
-@contextmanager
-def _pipeline(db: Db) -> Iterator[None]:
-    """Run the block in psycopg's pipeline mode. After an error that is left in silence: what follows says less."""
-    pipeline = db.pipeline()
-    db.pipe = pipeline.__enter__()
-    try:
-        yield
-        db.send_all()
-    except BaseException:
-        with suppress(psycopg.Error):
-            pipeline.__exit__(None, None, None)
-        raise
-    else:
-        pipeline.__exit__(None, None, None)
-    finally:
-        db.pipe = None
 
 
 class Connections:
