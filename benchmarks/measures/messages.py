@@ -64,7 +64,7 @@ def wakes(bench: Bench, stores: dict[int, str], repeats: int) -> Iterator[Row]:
     found: dict[int, list[list[float]]] = {few: [], many: []}
     for repeat in range(repeats):
         for size, each in found.items():
-            numbers = random.sample(range(repeat, size, repeats), bench.size(300, 30))
+            numbers = random.sample(range(repeat, size, repeats), bench.size(200 if size == many else 60, 30))
             with workers(stores[size], 1):
                 each.append(processes.call(time_wakes, url=stores[size], numbers=numbers))
     name = f"message sent to step started, one of {many:,} parked runs"

@@ -14,6 +14,7 @@ from benchmarks import processes
 from benchmarks.bench import Bench
 from benchmarks.crowds import filled
 from benchmarks.figures import Row, Samples, Series, at_most
+from benchmarks.grounds import Postgres
 from benchmarks.measures.fleet import time_to_first_step, workers
 from benchmarks.measures.messages import wakes
 from benchmarks.measures.start_to_result import run_one_by_one
@@ -41,9 +42,9 @@ def _resident_mb() -> float:
 def parked_runs(bench: Bench) -> Iterator[Row | Series]:
     """200,000 parked runs (PostgreSQL: 1,000,000) against 1,000: the cost of an idle worker, and how soon one wakes.
 
-    Resident memory, CPU over 10 s, how fast other runs are, and the time from a message to a parked run to its next
-    step. A real App starts and parks the runs; on PostgreSQL two of them, and the others are copies of their rows. The
-    workers are fresh processes that never had them in memory.
+    Resident memory, CPU over 10 s, how fast other runs are (on SQLite), and the time from a message to a parked run to
+    its next step. A real App starts and parks the runs; on PostgreSQL two of them, and the others are copies of their
+    rows. The workers are fresh processes that never had them in memory.
     """
     sizes = (100, 1_000) if bench.quick else bench.ground.crowds
     repeats, seconds = min(bench.repeats, 3), bench.size(10, 2)
@@ -61,7 +62,8 @@ def parked_runs(bench: Bench) -> Iterator[Row | Series]:
     yield Row(f"{name}: memory", Samples(memory[many], "MB"), Samples(memory[few], "MB", beside), at_most(1.1))
     yield Row(f"{name}: CPU", Samples(cpu[many], "%"), Samples(cpu[few], "%", beside), at_most(1, "%"))
     yield Series("parked-runs", "an idle worker", memory, "MB")
-    yield from _speed(bench, stores, repeats)
+    if not isinstance(bench.ground, Postgres):  # there it is measured beside ended runs, too: `claims-in-a-crowd`
+        yield from _speed(bench, stores, repeats)
     yield from wakes(bench, stores, repeats)
 
 
