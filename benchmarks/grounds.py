@@ -29,6 +29,8 @@ class Ground(Protocol):
     dbos_bound: float  # how many times as many runs a second as DBOS there have to be
     kills: int  # of a worker, until the worst takeover of them counts
     worst_takeover_s: float
+    message_s: float  # within which the next step starts of a run that waits in memory
+    crowds: tuple[int, ...]  # of parked runs, for which an idle worker is to cost the same
 
     def store(self) -> str:
         """Return the URL of a new, empty store."""
@@ -55,6 +57,8 @@ class Sqlite:
     dbos_bound = 50.0
     kills = 20
     worst_takeover_s = 0.5
+    message_s = 0.005
+    crowds = (1_000, 10_000, 200_000)
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -85,6 +89,8 @@ class Postgres:
     dbos_bound = 40.0
     kills = 50
     worst_takeover_s = 2.0
+    message_s = 0.01
+    crowds = (1_000, 1_000_000)
 
     def __init__(self, folder: Path) -> None:
         with warnings.catch_warnings():
@@ -121,12 +127,13 @@ class Postgres:
 
         return psycopg.connect(self._url, autocommit=True)
 
-    def execute(self, url: str, *statements: str) -> None:
-        """Run SQL in the schema of a store."""
+    def execute(self, url: str, *statements: str) -> list[tuple[Any, ...]]:
+        """Run SQL in the schema of a store; return the rows of the last statement."""
         with self._connect() as db:
-            db.execute(f"SET search_path TO {url.rpartition('=')[2]}")
+            done = db.execute(f"SET search_path TO {url.rpartition('=')[2]}")
             for statement in statements:
-                db.execute(statement)
+                done = db.execute(statement)
+            return done.fetchall() if done.description else []
 
     def cpu_seconds(self) -> float:
         """Return the CPU that the server's processes have used so far, those that have ended included."""

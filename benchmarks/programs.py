@@ -86,14 +86,27 @@ async def until_taken_over(home: int) -> None:
         pass
 
 
-@workflow
-async def parked(seconds: float) -> None:
-    await asyncio.sleep(seconds)
-
-
 @step
 async def clock() -> float:
     return time.monotonic()
+
+
+@workflow
+async def parked() -> float:
+    """Wait for a message, for a day at most: the run has a record and a time, as most that wait have."""
+    await pure(0)
+    await outlast.receive("go", timeout=DAY_S)
+    return await clock()
+
+
+@workflow
+async def answer_messages(messages: int) -> list[float]:
+    """Return when the step after each message started."""
+    started = []
+    for _ in range(messages):
+        await outlast.receive("go")
+        started.append(await clock())
+    return started
 
 
 @workflow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.bench import Measure
 from benchmarks.measures.fleet import claims_in_a_crowd, dispatch, idle_fleet, workers_together
 from benchmarks.measures.many_runs import many_runs
+from benchmarks.measures.messages import messages
 from benchmarks.measures.parallel_steps import parallel_steps
 from benchmarks.measures.parked_runs import parked_runs
 from benchmarks.measures.queued_runs import queued_runs
@@ -28,6 +29,7 @@ ON_SQLITE: dict[str, Measure] = {
     "resuming": resuming,
     "takeover": takeover,
     "timers": timers,
+    "messages": messages,
     "parked-runs": parked_runs,
     "starting-up": starting_up,
 }
@@ -42,6 +44,8 @@ ON_POSTGRESQL: dict[str, Measure] = {
     "resuming": resuming,
     "takeover": takeover,
     "timers": timers,
+    "messages": messages,
+    "parked-runs": parked_runs,
     "idle-fleet": idle_fleet,
     "claims-in-a-crowd": claims_in_a_crowd,
 }

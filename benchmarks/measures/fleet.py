@@ -56,7 +56,7 @@ def workers_together(bench: Bench) -> Iterator[Row]:
 
     def rate(workers: int) -> float:
         url = bench.ground.store()
-        with _workers(url, workers):
+        with workers(url, workers):
             return runs / float(processes.call(have_done, url=url, runs=runs))
 
     one, two, four = interleaved(min(bench.repeats, 3), lambda: rate(1), lambda: rate(2), lambda: rate(4))
@@ -72,7 +72,7 @@ def dispatch(bench: Bench) -> Iterator[Row]:
     runs, middle, late = bench.size(300, 50), [], []
     for _ in range(min(bench.repeats, 3)):
         url = bench.ground.store()
-        with _workers(url, 1):
+        with workers(url, 1):
             taken = processes.call(time_to_first_step, url=url, runs=runs)
         middle.append(median(taken))
         late.append(quantiles(taken, n=100)[98])
@@ -84,7 +84,7 @@ def idle_fleet(bench: Bench) -> Iterator[Row]:
     """The share of one core that the server needs while ten workers have nothing to do."""
     assert isinstance(bench.ground, Postgres)
     seconds, shares = bench.size(20, 3), []
-    with _workers(bench.ground.store(), 10):
+    with workers(bench.ground.store(), 10):
         for _ in range(min(bench.repeats, 3)):
             time.sleep(SETTLE_S)
             began, used = time.perf_counter(), bench.ground.cpu_seconds()
@@ -113,7 +113,7 @@ def claims_in_a_crowd(bench: Bench) -> Iterator[Row]:
     )
 
     def claim(url: str) -> float:
-        with _workers(url, 1):
+        with workers(url, 1):
             return median(processes.call(time_to_first_step, url=url, runs=runs))
 
     among, alone = interleaved(bench.repeats, lambda: claim(crowded), lambda: claim(empty))
@@ -128,7 +128,8 @@ async def time_to_first_step_here(url: str) -> None:
 
 
 @contextlib.contextmanager
-def _workers(url: str, number: int) -> Iterator[None]:
+def workers(url: str, number: int) -> Iterator[None]:
+    """Have so many workers, each in a process of its own, that are killed at the end."""
     started: list[subprocess.Popen[str]] = []
     try:
         started.extend(processes.start(work, url=url) for _ in range(number))

@@ -10,35 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from benchmarks import processes, programs
+from benchmarks import processes
 from benchmarks.bench import Bench
+from benchmarks.crowds import filled
 from benchmarks.figures import Row, Samples, Series, at_most
-from benchmarks.measures.fleet import work
+from benchmarks.grounds import Postgres
+from benchmarks.measures.fleet import time_to_first_step, workers
+from benchmarks.measures.messages import wakes
 from benchmarks.measures.start_to_result import run_one_by_one
-from outlast import App, Notice
+from outlast import App
 
-AT_ONCE = 2_000  # runs that are in memory at a time while they are made
 SETTLE_S = 2.0
-
-
-async def park(url: str, runs: int) -> None:
-    """Start so many runs that sleep for a day, and return when all have left memory."""
-    left = asyncio.Event()
-    count = 0
-
-    def listen(notice: Notice) -> None:
-        nonlocal count
-        if notice.name == "run.parked":
-            count += 1
-            left.set()
-
-    async with App(url, park_after=0.01, on_event=listen) as app:
-        for first in range(0, runs, AT_ONCE):
-            until = min(first + AT_ONCE, runs)
-            await asyncio.gather(*[app.start(programs.parked(programs.DAY_S)) for _ in range(first, until)])
-            while count < until:
-                left.clear()
-                await left.wait()
 
 
 async def idle(url: str, seconds: float) -> dict[str, float]:
@@ -57,26 +39,16 @@ def _resident_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-async def time_claims(url: str, runs: int) -> float:
-    """Return the median seconds from a client's `start` to the run's first step in a worker of another process."""
-    taken = []
-    async with App(url, worker=False) as app:
-        for _ in range(runs):
-            began = time.monotonic()
-            taken.append(await (await app.start(programs.tell_time())).result() - began)
-    return median(taken)
-
-
 def parked_runs(bench: Bench) -> Iterator[Row | Series]:
-    """200,000 parked runs against 1,000: resident memory of an idle worker, its CPU over 10 s, and how fast others run.
+    """200,000 parked runs (PostgreSQL: 1,000,000) against 1,000: the cost of an idle worker, and how soon one wakes.
 
-    The runs are started and parked by a real App. The idle worker is a fresh process that never had them in memory.
+    Resident memory, CPU over 10 s, how fast other runs are (on SQLite), and the time from a message to a parked run to
+    its next step. A real App starts and parks the runs; on PostgreSQL two of them, and the others are copies of their
+    rows. The workers are fresh processes that never had them in memory.
     """
-    sizes = (100, 1_000) if bench.quick else (1_000, 10_000, 200_000)
+    sizes = (100, 1_000) if bench.quick else bench.ground.crowds
     repeats, seconds = min(bench.repeats, 3), bench.size(10, 2)
-    stores = {size: bench.ground.store() for size in sizes}
-    for size, url in stores.items():
-        processes.call(park, url=url, runs=size)
+    stores = {size: filled(bench.ground, size) for size in sizes}
     memory: dict[int, list[float]] = {size: [] for size in sizes}
     cpu: dict[int, list[float]] = {size: [] for size in sizes}
     for _ in range(repeats):  # idle ones do not disturb each other
@@ -90,7 +62,9 @@ def parked_runs(bench: Bench) -> Iterator[Row | Series]:
     yield Row(f"{name}: memory", Samples(memory[many], "MB"), Samples(memory[few], "MB", beside), at_most(1.1))
     yield Row(f"{name}: CPU", Samples(cpu[many], "%"), Samples(cpu[few], "%", beside), at_most(1, "%"))
     yield Series("parked-runs", "an idle worker", memory, "MB")
-    yield from _speed(bench, stores, repeats)
+    if not isinstance(bench.ground, Postgres):  # there it is measured beside ended runs, too: `claims-in-a-crowd`
+        yield from _speed(bench, stores, repeats)
+    yield from wakes(bench, stores, repeats)
 
 
 def _speed(bench: Bench, stores: dict[int, str], repeats: int) -> Iterator[Row | Series]:
@@ -100,14 +74,8 @@ def _speed(bench: Bench, stores: dict[int, str], repeats: int) -> Iterator[Row |
     for _ in range(repeats):
         for size, url in stores.items():
             results[size].append(processes.call(run_one_by_one, url=url, runs=runs))
-            worker = processes.start(work, url=url)
-            try:
-                assert worker.stdout is not None
-                worker.stdout.readline()
-                claims[size].append(processes.call(time_claims, url=url, runs=runs))
-            finally:
-                worker.kill()
-                worker.communicate()
+            with workers(url, 1):
+                claims[size].append(median(processes.call(time_to_first_step, url=url, runs=runs)))
     few, many = min(stores), max(stores)
     for what, found in (("start to result", results), ("start to first step elsewhere", claims)):
         yardstick = Samples(found[few], "s", f"beside {few:,}")

@@ -25,29 +25,8 @@ import psycopg
 from psycopg import sql
 
 from outlast.core.errors import StoreError
-from outlast.stores.approval_verbs import AnswerApproval
-from outlast.stores.course_verbs import Hold, Move, Terminate
 from outlast.stores.postgres.connections import ENDED, Connections, Db, Link
 from outlast.stores.postgres.times import SERVER_TIME
-from outlast.stores.queue_verbs import PauseQueue
-from outlast.stores.time_verbs import DropSchedule, Expire, PauseSchedule, PutSchedule, Tick
-from outlast.stores.verbs import (
-    Answer,
-    Cancel,
-    Finish,
-    ForkRun,
-    Leave,
-    Park,
-    Release,
-    Resolve,
-    Resume,
-    Send,
-    Started,
-    StartRun,
-    Stick,
-    TakeOver,
-    Verb,
-)
 
 LINGER_S = 2.0  # that the thread stays when nobody needs it any more: a store may be left open, and be forgotten
 COME_BACK_S = 2.0
@@ -67,41 +46,6 @@ NEWS = (
     "(SELECT count(*) FROM {schema}.workers WHERE state = 'alive'), "
     f"ARRAY (SELECT id FROM {{schema}}.workers WHERE state = 'alive' AND {ENDED})"
 )
-
-# What gives others something to do, or ends what they wait for.
-TELLING = frozenset(
-    {
-        AnswerApproval,
-        Cancel,
-        DropSchedule,
-        Expire,
-        Hold,
-        Move,
-        Terminate,
-        Finish,
-        ForkRun,
-        Leave,
-        PauseQueue,
-        PauseSchedule,
-        PutSchedule,
-        Release,
-        Resolve,
-        Resume,
-        Send,
-        Stick,
-        TakeOver,
-        Tick,
-    }
-)
-
-
-def worth_telling(verb: Verb, answer: Answer) -> bool:
-    """Tell whether other processes may want to know of a verb."""
-    if type(verb) is StartRun:
-        return isinstance(answer, Started) and answer.run.owner is None
-    if type(verb) is Park:
-        return verb.frees
-    return type(verb) in TELLING
 
 
 class Hints:

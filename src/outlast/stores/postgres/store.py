@@ -12,6 +12,7 @@ from outlast.core.errors import StoreUnavailable
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
+from outlast.stores.news import worth_telling
 from outlast.stores.postgres import queues as queue_reads
 from outlast.stores.postgres import reads, schedules, streams
 from outlast.stores.postgres.address import parse
@@ -20,7 +21,7 @@ from outlast.stores.postgres.approvals import approvals
 from outlast.stores.postgres.batch import Again, Batch, Fences
 from outlast.stores.postgres.connections import BEGIN_WRITE, Connections, Db, Link, transaction
 from outlast.stores.postgres.faults import REFUSALS
-from outlast.stores.postgres.hints import Hints, worth_telling
+from outlast.stores.postgres.hints import Hints
 from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply

@@ -15,12 +15,14 @@ import apsw
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
+from outlast.stores.news import worth_telling
 from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
 from outlast.stores.sqlite import queues as queue_reads
 from outlast.stores.sqlite import reads, schedules, streams
 from outlast.stores.sqlite.approvals import approvals
 from outlast.stores.sqlite.batch import Batch, Fences
 from outlast.stores.sqlite.connections import Connections
+from outlast.stores.sqlite.hints import Hints
 from outlast.stores.sqlite.locks import describe_holder, write_lock_holder
 from outlast.stores.sqlite.verbs import SURPRISES, apply
 from outlast.stores.verbs import Answer, Prune, Verb
@@ -43,6 +45,7 @@ class SqliteStore:
         self.lease_epoch: Callable[[], str] = clock.boot_id
         self._connections = Connections(path, read_only=read_only, busy_s=busy_s)
         self._fences = Fences()
+        self._hints = Hints(f"{self.lock_folder()}/look")
 
     @property
     def path(self) -> str:
@@ -56,6 +59,8 @@ class SqliteStore:
     def transact(self, verbs: Sequence[Verb]) -> list[Answer]:
         """Commit the verbs in one transaction and answer each, in order."""
         answers = answer(verbs, self._commit)
+        if any(map(worth_telling, verbs, answers)):
+            self._hints.say()
         if Prune in map(type, verbs):
             self._give_back_space()
         return answers
@@ -197,7 +202,8 @@ class SqliteStore:
         return []
 
     def hear(self, listener: Callable[[], None] | None) -> None:
-        """Do nothing: there are no hints."""
+        """Have `listener` called when somebody, this process or another, has committed what others want to know."""
+        self._hints.listen(listener)
 
     def change(self) -> int:
         """Return a number that differs after others have committed something; costs no transaction."""
@@ -231,6 +237,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
+        self._hints.close()
         self._connections.close()
 
 
