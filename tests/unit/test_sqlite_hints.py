@@ -92,11 +92,12 @@ def test_what_gives_nobody_work_is_not_told(path: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(hints.Hints, "say", lambda self: said.append("look"))
     store = SqliteStore(path, SystemClock())
     store.transact([Register(worker=WorkerRow(id="w", pid=1), lease_s=10.0)])
+    assert said == ["look"]
     store.transact([Beat(worker="w", lease_s=10.0)])
     store.transact([StartRun(run=run_row("my own"), claim_by="w")])
-    assert said == []
-    store.transact([StartRun(run=run_row("anybody's")), StartRun(run=run_row("another"))])
     assert said == ["look"]
+    store.transact([StartRun(run=run_row("anybody's")), StartRun(run=run_row("another"))])
+    assert said == ["look", "look"]
     store.close()
 
 

@@ -33,6 +33,7 @@ COME_BACK_S = 2.0
 SECOND_LOOK_S = 0.15
 # Between two questions whether there is anything new, and whose session has ended. Who hears hints shares the asking
 # with all others that live, so that a fleet asks as often as two workers do; each answers for itself within the second.
+# Who is alone hardly needs to ask: whoever comes says so.
 ASK_S, ASK_MOST_S = 0.2, 1.0
 # Between two looks at commits that nobody gave a hint of: most are other workers' beats.
 UNTOLD_S = 2.0
@@ -73,6 +74,7 @@ class Hints:
         self.snapshot = ""  # of the server's transactions, as others were last told to look
         self._looked = 0.0  # the boot clock then
         self._ask_s = ASK_S
+        self._alone = False  # as far as it knows, no worker lives, or one
         self._ended: frozenset[str] = frozenset()  # workers whose sessions had ended then
         self._cut_off: frozenset[str] = frozenset()  # and the time before, too
         self.listening = False
@@ -215,7 +217,9 @@ class Hints:
         ((snapshot, now, alive, ended),) = db.execute(sql.encode()).fetchall()
         times.heard(asked, now)
         self._cut_off, self._ended = self._ended.intersection(ended), frozenset(ended)
-        self._ask_s = min(max(ASK_S, ASK_S * alive / 2), ASK_MOST_S) if self.listening else ASK_S
+        self._alone = self.listening and alive <= 1
+        shared = min(max(ASK_S, ASK_S * alive / 2), ASK_MOST_S) if self.listening else ASK_S
+        self._ask_s = ASK_MOST_S if self._alone else shared
         if snapshot != self.snapshot and (not self.listening or asked >= self._looked + UNTOLD_S):
             self.snapshot, self._looked = snapshot, asked
             self._call()
@@ -226,6 +230,8 @@ class Hints:
             self.heard_streams += 1
         if self._channel in others:
             self.heard += 1
+            if self._alone:
+                self._ask_s = ASK_S
             self._call()
 
     def _listen_to_streams(self, db: Db) -> None:
