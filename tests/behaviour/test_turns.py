@@ -285,6 +285,31 @@ async def test_what_it_cannot_go_on_as_is_refused(open_app: OpenApp, how: str, t
             await (await app.start(misusing(how))).result()
 
 
+line = outlast.queue("line", concurrency=1)
+
+
+@pytest.mark.parametrize("options", [{"timeout": 5}, {"delay": 5}, {"id": "x"}, {"queue": line}], ids=str)
+async def test_it_cannot_go_on_with_options_that_belong_to_a_start(open_app: OpenApp, options: dict[str, Any]) -> None:
+    @workflow
+    async def choosing() -> None:
+        outlast.continue_as(counting.options(**options)(2, 2))
+
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match="cannot continue as counting with options of its own"):
+            await (await app.start(choosing())).result()
+
+
+async def test_it_keeps_its_queue_and_its_deadline(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(counting.options(queue=line, priority=3, queue_key="ada", timeout=3600)(1, 3))
+        before = await run.info()
+        assert await run.result() == [3]
+        after = await run.info()
+        for kept in (before, after):
+            assert (kept.queue, kept.queue_key, kept.priority) == ("line", "ada", 3)
+        assert after.deadline == before.deadline is not None
+
+
 @workflow
 async def forgetting() -> None:
     outlast.compensate(note("undone"))
