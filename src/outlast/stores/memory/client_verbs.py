@@ -9,6 +9,7 @@ from typing import Any
 
 from outlast.core.records import Kind, Record, RunRow, WorkerState
 from outlast.core.transitions import ENDED, Event, Reason, Status, after
+from outlast.stores.emits import mark_taken_up
 from outlast.stores.memory.families import ask_to_end, woken_family
 from outlast.stores.memory.queues import declare_queue, pause_queue
 from outlast.stores.memory.tables import LIVE, Entry, Tables
@@ -213,6 +214,8 @@ def resume(t: Tables, verb: Resume) -> Answer:
         entry.records.pop(seq, None)
     if verb.again is not None:
         entry.records[verb.again.seq] = verb.again
+    if row.status is Status.FAILED and not verb.drop:
+        mark_taken_up(entry.output, verb.last_seq)
     t.give_up_keys(entry, row.workflow, entry.started_as().workflow)
     if row.status in ENDED and row.deadline is not None and row.deadline <= t.clock.wall():
         row.deadline = None
