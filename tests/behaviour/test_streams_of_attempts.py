@@ -100,8 +100,6 @@ async def test_a_step_that_was_under_way_at_a_restart_writes_anew(open_app: Open
 
 
 async def test_who_is_cut_off_ten_times_loses_nothing_and_doubles_nothing(open_app: OpenApp) -> None:
-    """STR-03, STR-04."""
-
     @step(retry=AGAIN)
     async def telling(text: str) -> None:
         tokens = outlast.stream("tokens")
