@@ -122,3 +122,29 @@ async def test_a_move_that_makes_no_sense_is_refused(open_app: OpenApp) -> None:
         for to in ("", "waiting", "step:note"):
             with pytest.raises(WrongUse, match="cannot be moved"):
                 await app.move("waiting", to)
+
+
+@workflow
+async def asking() -> Any:
+    return (await outlast.approve("Go on?")).by
+
+
+@workflow
+async def asking_as_before() -> Any:
+    return ["renamed", (await outlast.approve("Go on?")).by]
+
+
+async def test_a_question_stays_open_while_no_code_knows_its_run_and_its_answer_is_kept(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_app() as app:
+        await reaches(await app.start(asking(), id="one"), "waiting")
+    monkeypatch.delitem(registry._known, "asking")
+    async with open_app() as app:
+        run = await app.get("one")
+        (asked,) = await app.approvals()
+        await app.approve(asked.id, by="bob")
+        with pytest.raises(TimeoutError, match="no living worker knows asking"):
+            await run.result(timeout=0)
+        assert await app.move("asking", "asking_as_before") == 1
+        assert await run.result() == ["renamed", "bob"]
