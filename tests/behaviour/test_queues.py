@@ -181,6 +181,43 @@ def test_a_delayed_run_begins_at_its_time(url: str) -> None:
     run_with(url, test)
 
 
+def test_a_delayed_run_is_nobodys_until_its_time_and_begins_once_however_many_wait_for_it(url: str) -> None:
+    async def test(app: App) -> None:
+        gate.open.set()
+        runs = [await app.start(plain.options(delay=0.4, queue=queue)(f"{n}")) for n, queue in enumerate((None, two))]
+        never = await app.start(plain.options(delay=0.4)("cancelled"))
+        async with App(url), App(url):
+            rows = [app.store.run(run.id) for run in (*runs, never)]
+            assert [(row.status, row.owner, row.claim) for row in rows if row] == [("pending", None, 0)] * 3
+            await never.cancel()
+        async with App(url), App(url):
+            assert [await run.result() for run in runs] == ["0", "1"]
+            assert sorted(gate.entered) == ["0", "1"]
+            assert [(await run.info()).claims for run in runs] == [1, 1]
+
+    run_with(url, test)
+
+
+def test_who_asks_for_a_key_whose_run_ended_in_any_way_gets_a_new_run(url: str) -> None:
+    async def test(app: App) -> None:
+        def held(**terms: float) -> outlast.Call[str]:
+            return plain.options(dedup="k", **terms)("x")  # type: ignore[misc]
+
+        seen = set()
+        for end in ("cancelled", "by force", "too late", "never begun"):
+            terms = {"too late": {"timeout": 0.1}, "never begun": {"timeout": 0.1, "delay": 3600}}.get(end, {})
+            run = await app.start(held(**terms))
+            seen.add(run.id)
+            assert (await app.start(held(**terms))).id == run.id
+            if end in ("cancelled", "by force"):
+                await app.cancel(run.id, force=end == "by force")
+            with pytest.raises((outlast.RunCancelled, outlast.RunTimeout)):
+                await run.result()
+        assert len(seen) == 4
+
+    run_with(url, test)
+
+
 def test_a_paused_queue_begins_nothing(url: str) -> None:
     async def test(app: App) -> None:
         gate.open.set()
