@@ -288,6 +288,20 @@ def test_a_later_start_replaces_the_arguments_and_puts_the_run_off(url: str) -> 
     run_with(url, test)
 
 
+def test_a_later_start_gives_the_run_the_deadline_of_its_own_terms(url: str) -> None:
+    async def test(app: App) -> None:
+        first = await app.start(plain.options(debounce="doc-1", delay=50, timeout=60)("a"))
+        before = (await first.info()).deadline or 0
+        await app.start(plain.options(debounce="doc-1", delay=100, timeout=120)("b"))
+        info = await first.info()
+        assert (info.deadline or 0) - before == pytest.approx(60, abs=5)
+        assert (info.due or 0) < (info.deadline or 0)
+        await app.start(plain.options(debounce="doc-1", delay=100)("c"))
+        assert (await first.info()).deadline is None
+
+    run_with(url, test, worker=False)
+
+
 def test_a_run_is_not_put_off_for_longer_than_max_wait(url: str) -> None:
     async def test(app: App) -> None:
         quiet = plain.options(debounce="doc-1", delay=3600, max_wait=7200)

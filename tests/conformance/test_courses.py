@@ -248,6 +248,15 @@ def test_a_run_that_is_held_is_claimed_by_nobody_until_it_is_free(world: World) 
     assert [run.pk for run in world.claim(limit=9)] == [held.pk]
 
 
+def test_a_held_run_that_is_started_again_with_other_arguments_stays_held(world: World) -> None:
+    world.start("one", due=9e9, debounce="k", deadline=8e9)
+    assert world.do(Hold(held=True, id="one")) == Counted(1)
+    again = world.do(StartRun(run=run_row("two", due=9e9, debounce="k", deadline=9e9, input=b"[2]")))
+    assert isinstance(again, Started)
+    for seen in (again.run, world.get(again.run.pk)):
+        assert (seen.id, seen.held, seen.deadline, seen.input) == ("one", True, 9e9, b"[2]")
+
+
 def test_a_held_run_that_is_woken_stays_held(world: World) -> None:
     run = world.put_in(Status.WAITING)
     world.do(Hold(held=True, id="run"))

@@ -45,13 +45,14 @@ def same_terms(b: Batch, verb: StartRun) -> Answer | None:
 def _replace(b: Batch, run: RunRow) -> None:
     sets = ", ".join(f"{name} = %s" for name in TERMS_COLUMNS.split(", "))
     b.run_sql(
-        "UPDATE runs SET incarnation = %s, definition = %s, is_step = %s, options = %s, due = %s, python = %s, "
-        f"version = %s, input = %s, {sets} WHERE pk = %s AND started IS NULL AND ended IS NULL",
+        "UPDATE runs SET incarnation = %s, definition = %s, is_step = %s, options = %s, due = %s, deadline = %s, "
+        f"python = %s, version = %s, input = %s, {sets} WHERE pk = %s AND started IS NULL AND ended IS NULL",
         run.incarnation,
         run.definition,
         run.is_step,
         run.options,
         None if run.due is None else float(run.due),
+        None if run.deadline is None else float(run.deadline),
         run.python,
         run.version,
         run.input,

@@ -41,14 +41,15 @@ def same_terms(b: Batch, verb: StartRun) -> Answer | None:
 def _replace(b: Batch, run: RunRow) -> None:
     sets = ", ".join(f"{name} = ?" for name in TERMS_COLUMNS.split(", "))
     b.db.execute(
-        "UPDATE runs SET incarnation = ?, definition = ?, is_step = ?, options = ?, due = ?, python = ?, version = ?, "
-        f"{sets} WHERE pk = ? AND started IS NULL",
+        "UPDATE runs SET incarnation = ?, definition = ?, is_step = ?, options = ?, due = ?, deadline = ?, python = ?, "
+        f"version = ?, {sets} WHERE pk = ? AND started IS NULL",
         (
             run.incarnation,
             run.definition,
             run.is_step,
             run.options,
             run.due,
+            run.deadline,
             run.python,
             run.version,
             *terms(run),
