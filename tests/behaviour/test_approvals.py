@@ -285,37 +285,6 @@ async def test_a_worker_whose_clock_is_ahead_of_the_store_asks_again_until_it_ha
         assert early == []
 
 
-@pytest.mark.parametrize("how", ["timeout", "cancelled", "ended"])
-async def test_a_question_that_is_waited_for_no_longer_is_withdrawn(open_app: OpenApp, how: str) -> None:
-    @workflow
-    async def asking(how: str) -> str:
-        question = asyncio.create_task(outlast.approve("Still?"))
-        await asyncio.sleep(0.05)
-        if how == "timeout":
-            try:
-                await asyncio.wait_for(question, 0.01)
-            except TimeoutError:
-                return "gave up"
-        return "left it" if how == "ended" else await question
-
-    async with open_app() as app:
-        run = await app.start(asking(how))
-        (asked,) = await app.approvals() or await app.approvals(status=None) or await open_ones(app)
-        if how == "cancelled":
-            await run.cancel()
-            with pytest.raises(outlast.RunCancelled):
-                await run.result()
-        else:
-            await run.result()
-
-        async def withdrawn() -> bool:
-            return [a.status for a in await app.approvals(status=None)] == ["withdrawn"]
-
-        await eventually(withdrawn)
-        with pytest.raises(outlast.AlreadyAnswered, match="was withdrawn already"):
-            await app.approve(asked.id)
-
-
 async def test_a_question_that_changed_under_a_run_is_never_answered_by_the_old_answer(open_app: OpenApp) -> None:
     question = ["Refund 5?"]
 
@@ -386,3 +355,39 @@ def test_a_sync_workflow_asks_by_blocking(url: str) -> None:
         app.approve(asked[0].id, by="bob", form=Refund(7))
         assert run.result() == ["bob", 7]
         assert [a.status for a in run.approvals(status=None)] == ["approved"]
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+async def test_only_the_branch_that_was_chosen_is_taken_and_nothing_before_it_again(
+    open_app: OpenApp, answer: str
+) -> None:
+    @workflow
+    async def gate() -> str:
+        await note("before")
+        return str(await note("yes" if await outlast.approve("Well?") else "no"))
+
+    async with open_app() as app:
+        run = await app.start(gate(), id="one")
+        (asked,) = await open_ones(app)
+    async with open_app() as app:
+        await getattr(app, answer)(asked.id)
+        run = await app.get("one")
+        assert await run.result() == ("yes" if answer == "approve" else "no")
+        assert executed == ["before", await run.result()]
+
+
+async def test_a_child_asks_as_often_as_it_likes_while_its_parent_waits(open_app: OpenApp) -> None:
+    @workflow
+    async def child(who: str) -> list[str]:
+        return [(await outlast.approve(f"{who} {n}?")).note for n in range(3)]
+
+    @workflow
+    async def parent() -> list[list[str]]:
+        return await asyncio.gather(child("a"), child("b"))
+
+    async with open_app() as app:
+        run = await app.start(parent())
+        for n in range(3):
+            for asked in await open_ones(app, 2):
+                await app.approve(asked.id, note=f"{n}: {asked.question}")
+        assert await run.result() == [[f"{n}: {who} {n}?" for n in range(3)] for who in "ab"]

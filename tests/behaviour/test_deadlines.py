@@ -214,7 +214,7 @@ async def test_a_child_ends_with_its_parent_at_the_parents_deadline(open_app: Op
 
 
 async def test_a_child_that_no_worker_begins_by_its_deadline_fails_and_its_parent_hears_it(open_app: OpenApp) -> None:
-    """QUE-07: nobody is free to run the child, so nobody could cancel it either."""
+    """Nobody is free to run the child, so nobody could cancel it either."""
     async with open_app(worker_concurrency=1, park_after=60.0) as app:
         run = await app.start(parent())
         assert await run.result() == "child: RunTimeout, True"

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+import outlast
 from outlast import step, workflow
 from tests.behaviour.flows import executed, note, step_at
-from tests.behaviour.stage import Door, OpenApp, Restart, reaches
+from tests.behaviour.gated_store import Gate
+from tests.behaviour.stage import Door, OpenApp, Restart, eventually, reaches
 
 
 async def test_a_deadline_does_not_start_over_after_a_restart(open_app: OpenApp) -> None:
@@ -190,3 +192,37 @@ async def test_waiting_for_ever_is_waiting(open_app: OpenApp) -> None:
         assert "something that nothing of this run can bring about" in (await run.info()).detail
         await run.cancel()
         await reaches(run, "cancelled")
+
+
+@pytest.mark.parametrize("days", [10, 30, 400, 3_000_000])
+async def test_a_message_wins_a_race_against_a_timer_of_any_length(open_app: OpenApp, days: int) -> None:
+    @workflow
+    async def flow() -> str:
+        message = asyncio.create_task(outlast.receive("now"))
+        timer = asyncio.create_task(asyncio.sleep(days * 86_400))
+        done, _ = await asyncio.wait([timer, message], return_when=asyncio.FIRST_COMPLETED)
+        return "message" if message in done else "timer"
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        await reaches(run, "waiting")
+        await run.send("now")
+        assert await run.result() == "message"  # and the timer keeps nothing open
+
+
+async def test_a_sleep_that_ends_while_the_store_is_away_does_not_start_over(open_app: OpenApp, gate: Gate) -> None:
+    @workflow
+    async def flow() -> str:
+        await asyncio.sleep(0.2)
+        return await note("awake")
+
+    away = [True]
+    async with open_app() as app:
+        run = await app.start(flow())
+        started = (await run.info()).created
+        gate.fail(lambda _: "before" if away else "")
+        await eventually(lambda: app.store.now() > started + 0.3)
+        away.clear()
+        assert await run.result() == "awake"
+        (timer,) = [step for step in await run.steps() if step.kind == "timer"]
+        assert timer.due == pytest.approx(started + 0.2, abs=0.1)

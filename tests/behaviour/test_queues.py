@@ -181,6 +181,43 @@ def test_a_delayed_run_begins_at_its_time(url: str) -> None:
     run_with(url, test)
 
 
+def test_a_delayed_run_is_nobodys_until_its_time_and_begins_once_however_many_wait_for_it(url: str) -> None:
+    async def test(app: App) -> None:
+        gate.open.set()
+        runs = [await app.start(plain.options(delay=0.4, queue=queue)(f"{n}")) for n, queue in enumerate((None, two))]
+        never = await app.start(plain.options(delay=0.4)("cancelled"))
+        async with App(url), App(url):
+            rows = [app.store.run(run.id) for run in (*runs, never)]
+            assert [(row.status, row.owner, row.claim) for row in rows if row] == [("pending", None, 0)] * 3
+            await never.cancel()
+        async with App(url), App(url):
+            assert [await run.result() for run in runs] == ["0", "1"]
+            assert sorted(gate.entered) == ["0", "1"]
+            assert [(await run.info()).claims for run in runs] == [1, 1]
+
+    run_with(url, test)
+
+
+def test_who_asks_for_a_key_whose_run_ended_in_any_way_gets_a_new_run(url: str) -> None:
+    async def test(app: App) -> None:
+        def held(**terms: float) -> outlast.Call[str]:
+            return plain.options(dedup="k", **terms)("x")  # type: ignore[misc]
+
+        seen = set()
+        for end in ("cancelled", "by force", "too late", "never begun"):
+            terms = {"too late": {"timeout": 0.1}, "never begun": {"timeout": 0.1, "delay": 3600}}.get(end, {})
+            run = await app.start(held(**terms))
+            seen.add(run.id)
+            assert (await app.start(held(**terms))).id == run.id
+            if end in ("cancelled", "by force"):
+                await app.cancel(run.id, force=end == "by force")
+            with pytest.raises((outlast.RunCancelled, outlast.RunTimeout)):
+                await run.result()
+        assert len(seen) == 4
+
+    run_with(url, test)
+
+
 def test_a_paused_queue_begins_nothing(url: str) -> None:
     async def test(app: App) -> None:
         gate.open.set()
@@ -249,6 +286,20 @@ def test_a_later_start_replaces_the_arguments_and_puts_the_run_off(url: str) -> 
         assert (await app.start(quiet("draft 3"))).id != first.id
 
     run_with(url, test)
+
+
+def test_a_later_start_gives_the_run_the_deadline_of_its_own_terms(url: str) -> None:
+    async def test(app: App) -> None:
+        first = await app.start(plain.options(debounce="doc-1", delay=50, timeout=60)("a"))
+        before = (await first.info()).deadline or 0
+        await app.start(plain.options(debounce="doc-1", delay=100, timeout=120)("b"))
+        info = await first.info()
+        assert (info.deadline or 0) - before == pytest.approx(60, abs=5)
+        assert (info.due or 0) < (info.deadline or 0)
+        await app.start(plain.options(debounce="doc-1", delay=100)("c"))
+        assert (await first.info()).deadline is None
+
+    run_with(url, test, worker=False)
 
 
 def test_a_run_is_not_put_off_for_longer_than_max_wait(url: str) -> None:

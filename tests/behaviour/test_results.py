@@ -6,14 +6,16 @@ import asyncio
 import shlex
 import subprocess
 import sys
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
 import outlast
 from outlast import RunCancelled, RunNotFound, RunStuck, WrongUse, step, workflow
-from outlast.stores.verbs import Prune
+from outlast.stores.verbs import Cancel, Prune, Send, Verb
 from tests.behaviour.flows import doubled, waiting_at
+from tests.behaviour.gated_store import Gate
 from tests.behaviour.stage import Door, OpenApp, eventually, reaches
 
 
@@ -275,3 +277,27 @@ async def test_listings_take_filters_and_pages(open_app: OpenApp) -> None:
 
 async def _is(run: Any, status: str) -> bool:
     return str(await run.status()) == status
+
+
+async def test_a_client_that_is_given_up_has_done_what_it_was_about_to_do(open_app: OpenApp, gate: Gate) -> None:
+    @workflow
+    async def receiving() -> Any:
+        return await outlast.receive("item")
+
+    async def give_up(doing: Coroutine[Any, Any, Any], kind: type[Verb]) -> None:
+        gate.hold(kind)
+        task = asyncio.create_task(doing)
+        await eventually(lambda: gate.waiting == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.release()
+
+    async with open_app() as app:
+        run = await app.start(receiving(), id="one")
+        await give_up(run.send("item", 5), Send)
+        assert await run.result() == 5
+        run = await app.start(receiving())
+        await give_up(run.cancel(), Cancel)
+        with pytest.raises(RunCancelled):
+            await run.result()

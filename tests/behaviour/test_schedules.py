@@ -106,7 +106,7 @@ async def test_of_several_workers_one_starts_each_slot(open_app: OpenApp) -> Non
 
 
 async def test_a_worker_starts_only_what_it_has_the_code_of(open_app: OpenApp) -> None:
-    """VER-07: in a rolling deploy a slot's run is not made for a version that nobody serves."""
+    """In a rolling deploy a slot's run is not made for a version that nobody serves."""
     async with open_app() as app:
         row = row_of_schedule("s", report("x"), spec_of(None, 0.2, "UTC", "one", 100, 60.0, "skip"), app.codec, 0.0)
         row.workflow = "renamed_since"
@@ -195,7 +195,6 @@ async def test_all_are_made_up_for_one_after_another_up_to_a_cap(open_app: OpenA
 
 
 async def test_twenty_schedules_after_a_long_outage_start_one_run_each(open_app: OpenApp) -> None:
-    """TIM-05"""
     async with open_app(worker=False) as client:
         for n in range(20):
             await missed_by(client, f"s{n}", DAY / 2, report("x"))
@@ -223,7 +222,7 @@ class Jumping(SystemClock):
 
 
 async def test_a_clock_that_jumps_repeats_no_slot_and_silences_none(tmp_path: Any) -> None:
-    """TIM-08: six hours ahead and back; TIM-11: a laptop that slept is no other thing."""
+    """Six hours ahead and back; a laptop that slept is no other thing."""
     app = App(f"sqlite:///{tmp_path / 'runs.db'}", park_after=0.02)
     app.clock = clock = Jumping()
     async with app:

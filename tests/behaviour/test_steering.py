@@ -89,6 +89,20 @@ async def test_runs_of_a_workflow_that_is_gone_go_on_as_another(
         assert (await run.info()).workflow == "renamed"
 
 
+async def test_runs_are_moved_beside_one_that_holds_their_dedup_key(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        holder = await app.start(renamed.options(dedup="k")())
+        runs = [await app.start(waiting.options(dedup=key)()) for key in ("k", "l")]
+        for run in (holder, *runs):
+            await reaches(run, "waiting")
+        assert await app.move("waiting", "renamed") == 2
+        assert (await app.start(renamed.options(dedup="k")())).id == holder.id
+        assert (await app.start(renamed.options(dedup="l")())).id == runs[1].id
+        for run in runs:
+            await run.send("go", 3)
+            assert await run.result() == ["renamed", 3]
+
+
 async def test_one_that_its_journal_does_not_fit_is_stuck_and_can_be_moved_back(open_app: OpenApp) -> None:
     async with open_app() as app:
         run = await app.start(waiting(), id="one")
@@ -108,3 +122,29 @@ async def test_a_move_that_makes_no_sense_is_refused(open_app: OpenApp) -> None:
         for to in ("", "waiting", "step:note"):
             with pytest.raises(WrongUse, match="cannot be moved"):
                 await app.move("waiting", to)
+
+
+@workflow
+async def asking() -> Any:
+    return (await outlast.approve("Go on?")).by
+
+
+@workflow
+async def asking_as_before() -> Any:
+    return ["renamed", (await outlast.approve("Go on?")).by]
+
+
+async def test_a_question_stays_open_while_no_code_knows_its_run_and_its_answer_is_kept(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_app() as app:
+        await reaches(await app.start(asking(), id="one"), "waiting")
+    monkeypatch.delitem(registry._known, "asking")
+    async with open_app() as app:
+        run = await app.get("one")
+        (asked,) = await app.approvals()
+        await app.approve(asked.id, by="bob")
+        with pytest.raises(TimeoutError, match="no living worker knows asking"):
+            await run.result(timeout=0)
+        assert await app.move("asking", "asking_as_before") == 1
+        assert await run.result() == ["renamed", "bob"]

@@ -112,7 +112,6 @@ async def test_the_first_turn_is_written_once_though_it_has_no_record(
 
 @pytest.mark.parametrize("how", ["succeeded", "failed", "cancelled", "stuck"])
 async def test_a_reader_ends_when_the_run_ends_in_any_way(open_app: OpenApp, how: str) -> None:
-    """STR-06."""
     door = Door()
 
     @step(effect="once")

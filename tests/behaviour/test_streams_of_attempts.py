@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 import outlast
 import outlast.sync
 from outlast import step, workflow
 from tests.behaviour.flows import note
 from tests.behaviour.readers import AGAIN, Reader, all_of
-from tests.behaviour.stage import Door, OpenApp, reaches, unless_it_ends
+from tests.behaviour.stage import Door, OpenApp, failure, reaches, unless_it_ends
 
 
 async def test_a_failed_attempt_is_dropped_by_the_next_one(open_app: OpenApp) -> None:
@@ -98,8 +100,6 @@ async def test_a_step_that_was_under_way_at_a_restart_writes_anew(open_app: Open
 
 
 async def test_who_is_cut_off_ten_times_loses_nothing_and_doubles_nothing(open_app: OpenApp) -> None:
-    """STR-03, STR-04."""
-
     @step(retry=AGAIN)
     async def telling(text: str) -> None:
         tokens = outlast.stream("tokens")
@@ -194,3 +194,42 @@ async def test_a_resumed_run_drops_what_the_step_wrote_that_is_tried_anew(open_a
         await run.result()
         await reader.read()
         assert reader.values == await all_of(run) == ["begin", "well"]
+
+
+@pytest.mark.parametrize("fails_in", ["first turn", "a later turn", "a turn that wrote nothing", "two turns"])
+async def test_a_run_whose_own_code_failed_writes_on_where_it_failed(open_app: OpenApp, fails_in: str) -> None:
+    broken = {"first turn": [1], "two turns": [2, 3]}.get(fails_in, [3])
+
+    @workflow
+    async def flow() -> None:
+        tokens = outlast.stream("tokens")
+        for turn in (1, 2, 3):
+            if turn < 3 or fails_in != "a turn that wrote nothing":
+                tokens.write(f"{turn} begins")
+                outlast.publish("phase", f"{turn} begins")
+            if turn in broken:
+                raise LookupError
+            tokens.write(f"{turn} goes on")
+            outlast.publish("phase", f"{turn} goes on")
+            await note(turn)
+        await outlast.receive("end")
+
+    async with open_app() as app:
+        run = await app.start(flow())
+        reader = Reader(run)
+        while broken:
+            assert isinstance(await failure(run), LookupError)
+            await reader.read()
+            del broken[0]
+            await app.resume(run.id)
+    async with open_app() as app:  # once more from the beginning, which writes nothing again
+        reader.run = run = await app.get(run.id)
+        await run.send("end")
+        await run.result()
+        await reader.read()
+        said = [f"{turn} {what}" for turn in (1, 2, 3) for what in ("begins", "goes on")]
+        said.remove("3 begins") if fails_in == "a turn that wrote nothing" else None
+        assert reader.values == await all_of(run) == await all_of(run, final=True) == said
+        assert [item.position for item in reader.has] == list(range(1, len(said) + 1))
+        assert await run.value("phase") == "3 goes on"
+        assert await asyncio.to_thread(app.store.check) == []

@@ -53,6 +53,42 @@ async def test_the_call_that_started_it_still_gives_the_run_and_no_other_does(op
     assert executed == [1, 2, 3]
 
 
+@workflow
+async def handing_over(n: int) -> Any:
+    await outlast.receive("turn")
+    outlast.continue_as(taking_over(n))
+
+
+@workflow
+async def taking_over(n: int) -> Any:
+    return [n, await outlast.receive("turn")]
+
+
+async def test_a_run_holds_its_dedup_key_by_the_call_that_started_it(open_app: OpenApp) -> None:
+    once = handing_over.options(dedup="k")
+    async with open_app() as app:
+        run = await app.start(once(1))
+        await run.send("turn")
+        await eventually(lambda: _has_turn(run, 2))
+        assert (await app.start(once(1))).id == run.id
+        for other in (once(2), taking_over.options(dedup="k")(2)):
+            with pytest.raises(RunConflict, match=run.id):
+                await app.start(other)
+        await run.send("turn", "on")
+        assert await run.result() == [1, "on"]
+        assert (await app.start(once(1))).id != run.id
+
+
+async def test_a_run_goes_on_as_a_workflow_of_which_another_run_holds_its_dedup_key(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        holder = await app.start(taking_over.options(dedup="k")(1))
+        run = await app.start(handing_over.options(dedup="k")(2))
+        await run.send("turn")
+        await run.send("turn", "on")
+        assert await run.result() == [2, "on"]
+        assert (await app.start(taking_over.options(dedup="k")(1))).id == holder.id
+
+
 @step
 async def key() -> str:
     return outlast.idempotency_key()
@@ -247,6 +283,31 @@ async def test_what_it_cannot_go_on_as_is_refused(open_app: OpenApp, how: str, t
     async with open_app() as app:
         with pytest.raises(WrongUse, match=text):
             await (await app.start(misusing(how))).result()
+
+
+line = outlast.queue("line", concurrency=1)
+
+
+@pytest.mark.parametrize("options", [{"timeout": 5}, {"delay": 5}, {"id": "x"}, {"queue": line}], ids=str)
+async def test_it_cannot_go_on_with_options_that_belong_to_a_start(open_app: OpenApp, options: dict[str, Any]) -> None:
+    @workflow
+    async def choosing() -> None:
+        outlast.continue_as(counting.options(**options)(2, 2))
+
+    async with open_app() as app:
+        with pytest.raises(WrongUse, match="cannot continue as counting with options of its own"):
+            await (await app.start(choosing())).result()
+
+
+async def test_it_keeps_its_queue_and_its_deadline(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(counting.options(queue=line, priority=3, queue_key="ada", timeout=3600)(1, 3))
+        before = await run.info()
+        assert await run.result() == [3]
+        after = await run.info()
+        for kept in (before, after):
+            assert (kept.queue, kept.queue_key, kept.priority) == ("line", "ada", 3)
+        assert after.deadline == before.deadline is not None
 
 
 @workflow

@@ -135,6 +135,37 @@ def test_starting_it_again_by_the_first_call_gives_the_run(world: World) -> None
     assert (refused.run.workflow, refused.run.input) == ("flow", b"[1]")
 
 
+@pytest.mark.parametrize("workflow", ["flow", "other"])
+def test_it_holds_its_dedup_key_by_the_call_that_started_it(world: World, workflow: str) -> None:
+    run = world.running(input=b"[1]", dedup="k")
+    answer = world.do(next_turn(run, workflow=workflow, input=b"[2]"))
+    assert isinstance(answer, Continued)
+    assert world.do(StartRun(run=run_row("same", input=b"[1]", dedup="k"))) == Started(answer.run, created=False)
+    for another in (run_row("x", input=b"[2]", dedup="k"), run_row("x", workflow=workflow, input=b"[2]", dedup="k")):
+        refused = world.do(StartRun(run=another))
+        assert isinstance(refused, Conflict)
+        assert (refused.run.id, refused.run.workflow, refused.run.input) == ("run", "flow", b"[1]")
+    world.do(finish(answer.run))
+    assert world.start("next", input=b"[3]", dedup="k").id == "next"
+
+
+def test_it_gives_its_dedup_key_up_where_another_run_holds_it_under_its_new_name(world: World) -> None:
+    holder = world.start("holder", workflow="other", dedup="k")
+    answer = world.do(next_turn(world.running(dedup="k"), workflow="other"))
+    assert isinstance(answer, Continued)
+    assert answer.run.dedup == ""
+    assert world.do(StartRun(run=run_row("x", workflow="other", dedup="k"))) == Started(holder, created=False)
+
+
+def test_one_that_is_resumed_gives_up_the_key_by_which_another_was_started_since(world: World) -> None:
+    answer = world.do(next_turn(world.running(dedup="k"), workflow="other"))
+    assert isinstance(answer, Continued)
+    world.do(finish(answer.run, Status.FAILED))
+    world.start("next", dedup="k")
+    world.do(Resume(id="run", status=Status.FAILED, last_seq=0, drop=()))
+    assert (world.get(answer.run.pk).status, world.get(answer.run.pk).dedup) == (Status.PENDING, "")
+
+
 def test_pruning_takes_it_whole(world: World) -> None:
     answer = world.do(next_turn(world.running()))
     assert isinstance(answer, Continued)
@@ -217,6 +248,15 @@ def test_a_run_that_is_held_is_claimed_by_nobody_until_it_is_free(world: World) 
     assert [run.pk for run in world.claim(limit=9)] == [held.pk]
 
 
+def test_a_held_run_that_is_started_again_with_other_arguments_stays_held(world: World) -> None:
+    world.start("one", due=9e9, debounce="k", deadline=8e9)
+    assert world.do(Hold(held=True, id="one")) == Counted(1)
+    again = world.do(StartRun(run=run_row("two", due=9e9, debounce="k", deadline=9e9, input=b"[2]")))
+    assert isinstance(again, Started)
+    for seen in (again.run, world.get(again.run.pk)):
+        assert (seen.id, seen.held, seen.deadline, seen.input) == ("one", True, 9e9, b"[2]")
+
+
 def test_a_held_run_that_is_woken_stays_held(world: World) -> None:
     run = world.put_in(Status.WAITING)
     world.do(Hold(held=True, id="run"))
@@ -247,3 +287,23 @@ def test_runs_are_moved_to_another_name_unless_somebody_executes_them(world: Wor
     assert world.get(moved.pk).definition == "old:flow"
     assert [run.pk for run in world.claim(workflow="new")] == [moved.pk]
     assert world.do(Move(workflow="flow", to="new")) == Counted(1)
+
+
+@pytest.mark.parametrize("key", ["dedup", "debounce"])
+def test_a_run_that_is_moved_takes_its_key_along_unless_another_holds_it(world: World, key: str) -> None:
+    holder = world.start("holder", workflow="new", due=9e9, **{key: "k"})
+    beside, moved = world.start("beside", due=9e9, **{key: "k"}), world.start("moved", due=9e9, **{key: "l"})
+    assert world.do(Move(workflow="flow", to="new")) == Counted(2)
+    assert [getattr(world.get(run.pk), key) for run in (holder, beside, moved)] == ["k", "", "l"]
+    again = world.do(StartRun(run=run_row("again", workflow="new", due=9e9, **{key: "l"})))
+    assert isinstance(again, Started)
+    assert again.run.pk == moved.pk
+
+
+def test_a_run_that_is_moved_in_a_later_turn_is_known_by_its_new_name(world: World) -> None:
+    answer = world.do(next_turn(world.running(input=b"[1]"), input=b"[2]"))
+    assert isinstance(answer, Continued)
+    world.do(park(answer.run))
+    world.do(Move(workflow="flow", to="new"))
+    assert isinstance(world.do(StartRun(run=run_row("run", workflow="new", input=b"[1]"))), Started)
+    assert isinstance(world.do(StartRun(run=run_row("run", input=b"[1]"))), Conflict)

@@ -133,6 +133,7 @@ class SameAnswers(RandomCourses):
         priority=st.sampled_from([0, 0, 7]),
         shared=st.sampled_from(["", "", "dedup", "debounce"]),
         due=st.sampled_from([None, 5.0]),
+        limit=st.sampled_from([None, 30.0]),
     )
     def start_on_terms(
         self,
@@ -144,12 +145,15 @@ class SameAnswers(RandomCourses):
         priority: int,
         shared: str,
         due: float | None,
+        limit: float | None,
     ) -> None:
         fields: dict[str, Any] = {"queue": queue, "queue_key": key, "priority": priority}
         if shared:
             fields[shared] = "same"
         if due is not None:
             fields["due"] = self.clock.wall() + due
+        if limit is not None:
+            fields["deadline"] = self.clock.wall() + limit
         self.batch.append(StartRun(run=self._new(id, workflow, value, **fields), max_wait=12.0))
 
     @rule(

@@ -153,7 +153,6 @@ def fleet(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Ite
 
 
 def test_readers_in_other_processes_follow_through_a_series_of_takeovers(fleet: Scene) -> None:
-    """STR-06."""
     count = 1500
     with fleet.client() as app:
         run = app.start(tellers.teller("x", count), id="teller-x")

@@ -12,7 +12,9 @@ import pytest
 
 from outlast.cli import diagnosis
 from outlast.core.records import Kind, Record
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
+from outlast.stores.time_verbs import PutSchedule
 from outlast.stores.verbs import Finish, Park
 from tests.unit.outlast_command import Outlast
 from tests.unit.past import Past, change, findings
@@ -305,3 +307,25 @@ def test_more_runs_than_doctor_looks_at_are_said(command: Outlast, past: Past, m
     assert found["lags"][0]["waits_s"] == pytest.approx(100, abs=20)
     assert (found["lags"][0]["runs"], found["lags"][0]["oldest"]) == (3, None)
     assert "so long a run of fulfil waits, the first of at least 3 runs due" in command.here("doctor").stdout
+
+
+def test_a_schedule_whose_slot_no_living_worker_can_start_is_found(command: Outlast, past: Past) -> None:
+    def put(name: str, workflow: str, due: float | None) -> None:
+        row = ScheduleRow(name=name, spec="{}", workflow=workflow, definition=f"shop:{workflow}", next=due)
+        past.store.transact([PutSchedule(schedule=row)])
+
+    now = past.store.now()
+    put("nightly", "sweep", now - 3600)
+    put("later", "sweep", now + 3600)
+    put("paused", "sweep", None)
+    put("served", "fulfil", now - 3600)
+    (alone, served) = findings(command)
+    assert alone["what"] == "schedule nightly stands still since 1 h: no worker is alive"
+    assert served["what"].startswith("schedule served stands still")
+    past.register("w", "fulfil")
+    (finding,) = findings(command)
+    assert finding["needs_person"]
+    assert finding["what"].endswith(": no living worker knows sweep")
+    assert finding["do"][1].startswith("  outlast worker shop --url")
+    assert any("outlast schedules delete nightly" in line for line in finding["do"])
+    assert "@workflow(name='sweep')" in finding["do"][-1]

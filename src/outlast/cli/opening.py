@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from outlast.cli.loading import find_app
 from outlast.core.errors import StoreError, WrongUse
 from outlast.core.records import RunRow
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.runtime.app import App
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.notices import Listener
@@ -64,9 +65,9 @@ class Where:
         hint = if_renamed(workers, run.workflow)
         return ["start one, where its code is:", f"  {self.worker_for(run)}", *([f"or: {hint}"] if hint else [])]
 
-    def worker_for(self, run: RunRow) -> str:
-        """Return the command that starts a worker for the code of a run, to be typed beside that code."""
-        return self.command("worker", code_of(run))
+    def worker_for(self, of: RunRow | ScheduleRow) -> str:
+        """Return the command that starts a worker for the code of a run or schedule, to be typed beside that code."""
+        return self.command("worker", code_of(of))
 
 
 def with_store(where: Where, action: Callable[[App], Awaitable[T]]) -> T:

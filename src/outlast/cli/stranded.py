@@ -1,4 +1,4 @@
-"""Runs that nobody would take even if they were due: held back, or of a workflow that no living worker knows."""
+"""What nobody would take even if it were due: runs that are held back, runs and slots that no living worker knows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from outlast.cli.fleet import Fleet
 from outlast.cli.opening import Where
 from outlast.cli.wording import counted, lasted
 from outlast.core.records import RunRow
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.runtime.seen import if_renamed, why_nobody
 
 
@@ -46,3 +47,18 @@ def stranded(
             do += ["or have another workflow take them:", f"  {where.command('move', workflow, 'NEW')}"]
         do += [f"or: {hint}"] if hint else []
         yield what, do, [run.id for run in mine]
+
+
+def standing_still(
+    schedules: Sequence[ScheduleRow], fleet: Fleet, now: float, where: Where
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield what there is to say of each schedule whose slot has come, and that no living worker can start."""
+    for row in schedules:
+        if row.next is None or row.next > now or not why_nobody(fleet.workers, row.workflow):
+            continue
+        why = f"no living worker knows {row.workflow}" if fleet.alive else "no worker is alive"
+        what = f"schedule {row.name} stands still since {lasted(now - row.next)}: {why}"
+        do = ["start a worker, where its code is:", f"  {where.worker_for(row)}"]
+        do += ["or delete it, where its code is gone for good:", f"  {where.command('schedules', 'delete', row.name)}"]
+        hint = if_renamed(fleet.workers, row.workflow)
+        yield what, [*do, f"or: {hint}"] if hint else do

@@ -54,7 +54,8 @@ class BodyOperations:
     _done: set[str]
     note: Callable[..., Record]
     emitted: list[Emission]
-    _first_items: dict[str, int]
+    taken_up: int | None
+    _turn_items: dict[str, tuple[int, int]]
 
     def issue(self, call: Call[Any]) -> CallFuture:
         """Take a call from the body. Raises EncodingError when its arguments cannot be stored."""
@@ -188,18 +189,19 @@ class BodyOperations:
     def write(self, stream: str, value: Any) -> None:
         self.check()
         data = self._encode(value, f"an item for the stream {stream!r}")
-        first = None
-        if self.loop.seq == 0:  # no record goes with it
-            first = self._first_items.get(stream, 0)
-            self._first_items[stream] = first + 1
-        if self.live:
-            self.emitted.append(Emission(stream, data, True, first))
+        turn, first = self._turn_items.get(stream, (0, 0))
+        first = first if turn == self.loop.seq else 0
+        self._turn_items[stream] = self.loop.seq, first + 1
+        self._emit(stream, data, True, first)
 
     def publish(self, name: str, value: Any) -> None:
         self.check()
-        data = self._encode(value, f"the value published as {name!r}")
-        if self.live:
-            self.emitted.append(Emission(name, data, False))
+        self._emit(name, self._encode(value, f"the value published as {name!r}"), False)
+
+    def _emit(self, name: str, data: bytes, is_item: bool, first: int = 0) -> None:
+        again = not self.live
+        if not again or (self.taken_up is not None and self.loop.seq >= self.taken_up):
+            self.emitted.append(Emission(name, data, is_item, self.loop.seq, self.loop.now, first, again))
 
     def _encode(self, value: Any, what: str) -> bytes:
         try:

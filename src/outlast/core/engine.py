@@ -77,6 +77,7 @@ class Engine(BodyOperations):
         self.on_forgotten: Callable[[str], None] = lambda key: None
         self.unsent: list[Record] = []
         self.emitted: list[Emission] = []  # in live turns, for others to see
+        self.taken_up: int | None = None  # the turn that the code failed in before; see `take_up`
         self.calls: dict[str, Pending] = {}  # that have no outcome
         self.compensations: list[Compensation] = []  # in order of registration; made in reverse when the body fails
         self.continuation: Continuation | None = None  # the body asked to go on as this
@@ -91,13 +92,21 @@ class Engine(BodyOperations):
         self._events: deque[tuple[Record, Any, BaseException | None]] = deque()
         self._patches: dict[str, bool] = {r.key: True for r in records if r.kind is Kind.PATCH}
         self._starts: list[Pending] = []
-        self._first_items: dict[str, int] = {}
+        self._turn_items: dict[str, tuple[int, int]] = {}  # by stream: the turn that wrote last, and how many items
         self._done: set[str] = set()  # calls that have an outcome
         self._culprits = Culprits()
         self.culprit = self._culprits.of
         self.blame = self._culprits.blame
 
     # -- driving it (runtime) --------------------------------------------------
+
+    def take_up(self, resumed_at: int) -> None:
+        """The run was resumed behind this record, after its own code had failed in the turn before, and goes on in it.
+
+        It is no matter any more once another turn has come.
+        """
+        last = max((record.seq for record in self._recorded if record.kind in EVENTS), default=0)
+        self.taken_up = last if last <= resumed_at else None
 
     def begin(self) -> None:
         """Start the body, replay the journal, and go on to live."""

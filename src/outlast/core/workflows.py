@@ -77,7 +77,8 @@ class Workflow(Definition[P, R]):
         - `dedup`: while a run of this workflow with the same `dedup` has not ended, the same call gives that run, and
           a call with other arguments is a RunConflict.
         - `debounce`: while a run of this workflow with the same `debounce` has not begun, another start gives it the
-          new arguments and puts it off by `delay` once more, until `max_wait` seconds after the first at most.
+          new arguments and terms and puts it off by `delay` once more, until `max_wait` seconds after the first at
+          most.
         - `timeout`: seconds from its start after which the run is cancelled, if it has not ended, and fails with
           RunTimeout.
 

@@ -274,7 +274,7 @@ class Claims:
         if loaded is None:
             execution.replayed = -1  # no execution of it came before this one
         else:
-            execution.output.sources.update(loaded.sources)
+            execution.output.know(loaded.sources)
         self._worker.executions[row.pk] = execution
         self._arriving.add(execution)
         self._trials.begun(execution)

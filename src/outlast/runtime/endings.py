@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from outlast.core.definitions import Call
 from outlast.core.errors import LostRun, WrongUse
+from outlast.core.terms import Terms
 from outlast.core.workflows import Workflow
 from outlast.runtime.operations import body_here
 
@@ -46,9 +47,9 @@ def continue_as(call: Call[Any]) -> NoReturn:
     outcome; children that were started with `outlast.start` go on, without a parent; compensations are forgotten.
 
     It raises a BaseException, so `except Exception` lets it pass; where the body catches it and returns all the same,
-    the run fails with WrongUse. A run that is being cancelled ends as cancelled instead. Raises WrongUse outside of a
-    workflow, and for what is not the call of a workflow or was started already; EncodingError for arguments that cannot
-    be stored.
+    the run fails with WrongUse. A run that is being cancelled ends as cancelled instead. It keeps its id, its queue and
+    its deadline. Raises WrongUse outside of a workflow, for what is not the call of a workflow or was started already,
+    and for options other than `durability`; EncodingError for arguments that cannot be stored.
     """
     given: object = call
     if isinstance(given, Call):
@@ -60,4 +61,9 @@ def continue_as(call: Call[Any]) -> NoReturn:
         )
     if getattr(call.place, "ops", None) is not place.ops:
         raise LostRun(f"{call!r} was made elsewhere than in run {place.ops.run_id}, which is to go on as it")
+    if call.child_id is not None or (call.terms or Terms()) != (call.definition.terms or Terms()):
+        raise WrongUse(
+            f"run {place.ops.run_id} cannot continue as {call.definition.name} with options of its own: it keeps its "
+            "id, its queue and its deadline, and goes on at once; only durability= can be another"
+        )
     raise place.ops.continue_as(call)

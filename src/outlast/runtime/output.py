@@ -13,12 +13,15 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.effects import InStep
 from outlast.core.emissions import Emission
 from outlast.core.errors import EncodingError, StoreError, StreamFull
 from outlast.core.pending import Pending
+from outlast.core.transitions import Status
+from outlast.stores.emits import taken_up_at
 from outlast.stores.emitted import Emit, Items, Settled, Value
 from outlast.stores.verbs import Answer, Done, Write
 
@@ -47,7 +50,14 @@ class RunOutput:
             return ()
         emitted, engine.emitted = engine.emitted, []
         settled, self._settled = self._settled, []
-        return (*settled, *_grouped(emitted))
+        failed = engine.outcome is not None and engine.outcome.status is Status.FAILED
+        return (*settled, *_grouped(emitted, engine.loop.seq if failed else 0))
+
+    def know(self, sources: Iterable[tuple[str, bool]]) -> None:
+        """Take in what the store knows of those who wrote before."""
+        self.sources.update(sources)
+        if (resumed_at := taken_up_at(self.sources)) is not None:
+            self._run.engine.take_up(resumed_at)
 
     def of_step(self, place: InStep) -> StepOutput:
         """Open the output of an attempt that is under way. Called where the step is, at its first write."""
@@ -95,8 +105,15 @@ def token_of(pending: Pending, number: int, claim: int) -> str:
     return f"{number}.{claim}" if pending.intent is None else f"{number}@{pending.intent.due!r}"
 
 
-def _grouped(emitted: Iterable[Emission]) -> Iterable[Emit]:
-    """Put what belongs together into one: the items of a stream, and of the values of one name the last."""
+def _grouped(emitted: Iterable[Emission], failed_in: int) -> Iterable[Emit]:
+    """Put what belongs together into one: the items of a stream, and of the values of one name the last.
+
+    Items of a turn that may be taken again are counted: the first one's, and that of the turn which the run failed in.
+    """
+
+    def counted_in(emission: Emission) -> str | None:
+        return emission.source if emission.again or emission.turn in (0, failed_in) else None
+
     items: dict[str, list[Emission]] = {}
     values: dict[str, bytes] = {}
     for emission in emitted:
@@ -105,10 +122,10 @@ def _grouped(emitted: Iterable[Emission]) -> Iterable[Emit]:
         else:
             values[emission.name] = emission.data
     for name, group in items.items():
-        for counted in (True, False):
-            some = [emission for emission in group if (emission.first is not None) is counted]
-            if some:
-                yield Items(name=name, items=tuple(emission.data for emission in some), first=some[0].first)
+        for source, some in groupby(group, counted_in):
+            first, *rest = some
+            items_of = tuple(emission.data for emission in (first, *rest))
+            yield Items(name=name, items=items_of, source=source or "", first=None if source is None else first.first)
     for name, data in values.items():
         yield Value(name=name, value=data)
 

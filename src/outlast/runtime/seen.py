@@ -9,6 +9,7 @@ from math import inf
 import msgspec
 
 from outlast.core.records import RunRow, WorkerRow, WorkerState
+from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Status
 from outlast.runtime.liveness import Alive, last_sent, probe
 from outlast.stores.open import shown
@@ -112,9 +113,9 @@ def start_one(run: RunRow, workers: Sequence[SeenWorker], command: str) -> str:
     return f"start one: {command}" + (f" ({hint})" if hint else "")
 
 
-def code_of(run: RunRow) -> str:
-    """Return the module that a run's workflow was defined in, as `outlast worker` takes it; CODE if nobody knows."""
-    return run.definition.partition(":")[0] or "CODE"
+def code_of(of: RunRow | ScheduleRow) -> str:
+    """Return the module that the workflow was defined in, as `outlast worker` takes it; CODE if nobody knows."""
+    return of.definition.partition(":")[0] or "CODE"
 
 
 def standing(run: RunRow, workers: Sequence[SeenWorker], command: str) -> str:

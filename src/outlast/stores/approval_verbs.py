@@ -9,7 +9,8 @@ from outlast.stores.verbs import Verb
 class OpenApproval(Verb, frozen=True, kw_only=True):
     """Ask people for an approval; the store sets `pk`, `created` and what an answer sets. -> Done | Fenced
 
-    The same `id` is the same approval, however it stands by now.
+    The same `id` is the same approval, however it stands by now; one that was withdrawn is open again, for its run
+    waits for it once more (it had ended, and was resumed).
     """
 
     worker: str

@@ -26,7 +26,7 @@ from outlast.stores.emitted import Emit, Items, Settled, Value
 
 
 class Source(msgspec.Struct, gc=False):
-    """What one attempt of a step has in one stream (or the first turn of a body, whose source is empty)."""
+    """What one attempt of a step has in one stream, or one turn of a body; the source of its first turn is empty."""
 
     name: str
     source: str
@@ -91,7 +91,7 @@ def _add(to: Output, new: Items) -> None:
         last = _drop(to, known)
         known = None
     if known is None:
-        known = Source(new.name, new.source, new.token, wrote=0, first=last + 1, settled=not new.source)
+        known = Source(new.name, new.source, new.token, wrote=0, first=last + 1, settled=not new.token)
     items = new.items[max(known.wrote - new.first, 0) :]
     if items:
         to.add(new.name, new.source, last + 1, items)
@@ -113,6 +113,19 @@ def drop_unsettled(to: Output) -> None:
     """The run has ended: drop what came of no outcome."""
     for row in to.sources(""):
         settle(to, Settled(source=row.source))
+
+
+_TAKEN_UP = "!taken up "
+
+
+def mark_taken_up(to: Output, last_seq: int) -> None:
+    """The run goes on in the turn that its code failed in: what that makes further is no repetition, but new."""
+    to.keep(Source("", f"{_TAKEN_UP}{last_seq}", token="", wrote=0, first=0, settled=True))
+
+
+def taken_up_at(sources: Iterable[str]) -> int | None:
+    """Return behind which record a run was taken up last, of all who wrote to its streams; None: it never was."""
+    return max((int(name.removeprefix(_TAKEN_UP)) for name in sources if name.startswith(_TAKEN_UP)), default=None)
 
 
 def _drop(to: Output, row: Source) -> int:

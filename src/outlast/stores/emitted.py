@@ -9,9 +9,9 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Items to be added to the end of the stream `name`.
 
     `source` is the identity of the step that wrote them, and `token` names the attempt: what another attempt of that
-    source has in the stream is dropped by the first items of this one. Both are empty for those of a body.
-    `first` is how many the source had written before under this token: what of them is there already is not added
-    again. None: they stand and fall with the records that come with them.
+    source has in the stream is dropped by the first items of this one. Those of a body have no token; their source is
+    empty, or the turn that made them. `first` is how many the source had written before under this token: what of them
+    is there already is not added again. None: they stand and fall with the records that come with them.
     """
 
     name: str

@@ -193,7 +193,7 @@ def debounced(known: RunRow, verb: StartRun) -> RunRow | None:
     due = run.due if run.due is not None else known.due
     if verb.max_wait is not None:
         due = max(min(due, known.created + verb.max_wait), known.created)
-    kept = {"id": known.id, "pk": known.pk, "created": known.created, "status": known.status}
+    kept = {"id": known.id, "pk": known.pk, "created": known.created, "status": known.status, "held": known.held}
     return replace(run, **kept, due=due, claim=known.claim, started=None)
 
 

@@ -21,7 +21,10 @@ def open_approval(t: Tables, verb: OpenApproval) -> Answer:
     held = t.hold(verb.approval.run, verb.worker, verb.claim)
     if isinstance(held, Fenced):
         return held
-    if verb.approval.id in t.approvals:
+    known = t.approvals.get(verb.approval.id)
+    if known is not None:
+        if known.status is Standing.WITHDRAWN and held is Hold.OWNED:
+            t.approvals[known.id] = _open_again(known)
         return Done()
     if held is Hold.PAST:
         return t.fenced(verb.approval.run, verb.worker, verb.claim)
@@ -72,10 +75,12 @@ def reopen_approval(t: Tables, verb: ReopenApproval) -> Answer:
     if row is not None:
         entry.taken.add((row.kind, row.message_id))
     if row is not None and approval is not None:
-        t.approvals[verb.id] = replace(
-            approval, status=Standing.OPEN, by="", note="", value=None, answered=None, problem=verb.problem
-        )
+        t.approvals[verb.id] = _open_again(approval, verb.problem)
     return Done()
+
+
+def _open_again(approval: ApprovalRow, problem: str = "") -> ApprovalRow:
+    return replace(approval, status=Standing.OPEN, by="", note="", value=None, answered=None, problem=problem)
 
 
 def approvals(t: Tables, wanted: ApprovalFilter, limit: int, after: int) -> list[ApprovalRow]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from outlast.core.records import Kind, Record, RunRow, WorkerState
 from outlast.core.transitions import ENDED, Event, Reason, Status, after
+from outlast.stores.emits import mark_taken_up
 from outlast.stores.memory.families import ask_to_end, woken_family
 from outlast.stores.memory.queues import declare_queue, pause_queue
 from outlast.stores.memory.tables import LIVE, Entry, Tables
@@ -62,13 +63,14 @@ def start_run(t: Tables, verb: StartRun) -> Answer:
 def _same_terms(t: Tables, verb: StartRun) -> Answer | None:
     """Answer a start that is another run's by its `dedup` or `debounce`; None where it is a run of its own."""
     run = verb.run
+    if run.dedup and (holder := t.holder(run.workflow, run.dedup)):
+        first = holder.started_as()
+        same = (first.workflow, first.is_step, first.input) == (run.workflow, run.is_step, run.input)
+        return Started(copy.copy(holder.row), created=False) if same else Conflict(first)
     for entry in t.runs.values():
         row = entry.row
         if row.workflow != run.workflow or row.status in ENDED:
             continue
-        if run.dedup and row.dedup == run.dedup:
-            same = (row.is_step, row.input) == (run.is_step, run.input)
-            return Started(copy.copy(row), created=False) if same else Conflict(copy.copy(row))
         if run.debounce and row.debounce == run.debounce and (again := debounced(row, verb)) is not None:
             entry.row = again
             return Started(copy.copy(again), created=False)
@@ -212,10 +214,9 @@ def resume(t: Tables, verb: Resume) -> Answer:
         entry.records.pop(seq, None)
     if verb.again is not None:
         entry.records[verb.again.seq] = verb.again
-    others = (e.row for e in t.runs.values() if e is not entry and e.row.workflow == row.workflow)
-    for other in (other for other in others if other.status not in ENDED):
-        row.dedup = "" if other.dedup == row.dedup else row.dedup  # it has gone to another since
-        row.debounce = "" if other.debounce == row.debounce and other.started is None else row.debounce
+    if row.status is Status.FAILED and not verb.drop:
+        mark_taken_up(entry.output, verb.last_seq)
+    t.give_up_keys(entry, row.workflow, entry.started_as().workflow)
     if row.status in ENDED and row.deadline is not None and row.deadline <= t.clock.wall():
         row.deadline = None
     _pending(t, entry, Event.RESUME)

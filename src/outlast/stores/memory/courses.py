@@ -27,6 +27,7 @@ def continue_as(t: Tables, verb: ContinueAs) -> Answer:
     row, last_seq = known.row, max(known.records, default=0)
     if last_seq != verb.last_seq:
         return Failed(missing_record(last_seq, verb.last_seq))
+    t.give_up_keys(known, verb.workflow)
     known.first = known.first or (row.incarnation, row.workflow, row.definition, row.input)
     known.records.clear()
     known.inbox = {pk: item for pk, item in known.inbox.items() if not (item.kind is Kind.CHILD or item.key[:1] == "!")}
@@ -76,12 +77,16 @@ def hold(t: Tables, verb: Hold) -> Answer:
 def move(t: Tables, verb: Move) -> Answer:
     """Give runs another name."""
     found = [
-        entry.row
+        entry
         for entry in _open(t)
         if entry.row.workflow == verb.workflow and entry.row.owner is None and verb.version in (None, entry.row.version)
     ][: max(verb.limit, 0)]
-    for row in found:
-        row.workflow = verb.to
+    for entry in found:
+        t.give_up_keys(entry, verb.to)
+    for entry in found:
+        entry.row.workflow = verb.to
+        if entry.first is not None and entry.first[1] == verb.workflow:
+            entry.first = (entry.first[0], verb.to, *entry.first[2:])
     return Counted(len(found))
 
 

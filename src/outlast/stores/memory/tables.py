@@ -108,11 +108,29 @@ class Tables:
         """Return the run of this id."""
         return self.runs.get(self.ids.get(id, 0))
 
+    def holder(self, workflow: str, dedup: str) -> Entry | None:
+        """Return the run that holds this `dedup`, under its name or that under which it was started."""
+        holds = [entry for entry in self.runs.values() if entry.row.dedup == dedup and entry.row.status not in ENDED]
+        found = [entry for entry in holds if entry.row.workflow == workflow]
+        found += [entry for entry in holds if entry.started_as().workflow == workflow]
+        return found[0] if found else None
+
     def lease_lost(self, worker: str) -> str | None:
         """Return why the worker may write nothing, None while its lease holds."""
         row = self.workers[worker].row if worker in self.workers else None
         lease = (row.state, row.boot, row.lease_until) if row else None
         return lease_lost(worker, lease, self.clock.boot(), self.clock.boot_id())
+
+    def give_up_keys(self, entry: Entry, *names: str) -> None:
+        """Take `dedup` and `debounce` from a run that is to have them under these names, where another holds them."""
+        row = entry.row
+        for name in names:
+            holder = self.holder(name, row.dedup) if row.dedup else None
+            row.dedup = "" if holder not in (None, entry) else row.dedup
+            for other in self.runs.values():
+                waits = other.row.started is None and other.row.status not in ENDED
+                if other is not entry and waits and (other.row.workflow, other.row.debounce) == (name, row.debounce):
+                    row.debounce = ""
 
     def hold(self, run: int, worker: str, claim: int) -> Hold | Fenced:
         """Return what a claim is worth; `Fenced` when it is not valid or the worker's lease is gone."""

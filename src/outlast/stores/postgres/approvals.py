@@ -51,6 +51,7 @@ def open_approval(b: Batch, verb: OpenApproval) -> Answer:
         b.now,
         new.due,
     )
+    b.run_sql(f"{REOPEN} AND status = 'withdrawn'", "", new.id)
     return Done()
 
 

@@ -11,15 +11,16 @@ import msgspec
 
 from outlast.core.records import InboxRow, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
+from outlast.stores.emits import mark_taken_up
 from outlast.stores.postgres.arrays import Ints
 from outlast.stores.postgres.batch import Again, Batch
-from outlast.stores.postgres.courses import first_turn
 from outlast.stores.postgres.early import ask_for_early, keep_early
 from outlast.stores.postgres.families import ask_to_end, woken_family
 from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.postgres.journal import insert
 from outlast.stores.postgres.owned_runs import take
-from outlast.stores.postgres.shared_starts import give_up_keys, same_terms
+from outlast.stores.postgres.shared_starts import first_turn, give_up_keys, same_terms
+from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import RECORD_COLUMNS, RUN_COLUMNS, is_usual, run_row
 from outlast.stores.rules import Hold
 from outlast.stores.verbs import (
@@ -255,7 +256,9 @@ def resume(b: Batch, verb: Resume) -> Answer:
     b.run_sql("DELETE FROM records WHERE run = %s AND seq = ANY (%s)", run.pk, Ints(verb.drop))
     if verb.again is not None:
         insert(b, [(run.pk, verb.again)])
-    give_up_keys(b, run)
+    if run.status is Status.FAILED and not verb.drop:
+        mark_taken_up(RunOutput(b, run.pk), verb.last_seq)
+    give_up_keys(b, run, run.workflow, first_turn(b, run).workflow)
     _pending(b, run, Event.RESUME)
     if run.status in ENDED:
         b.run_sql("UPDATE runs SET deadline = NULL WHERE pk = %s AND deadline <= %s", run.pk, b.now)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from outlast.core.records import RunRow
 from outlast.core.transitions import Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
 from outlast.stores.emits import drop_unsettled
+from outlast.stores.postgres.arrays import Ints
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.families import tell_family, woken_family
+from outlast.stores.postgres.shared_starts import give_up_keys
 from outlast.stores.postgres.streams import RunOutput
-from outlast.stores.rows import as_started
+from outlast.stores.rows import RUN_COLUMNS, run_row
 from outlast.stores.rules import Hold as Held
 from outlast.stores.rules import cannot_terminate, missing_record, terminated
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
@@ -26,6 +27,7 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
         return held if isinstance(held, Fenced) else b.fenced(verb.run, verb.worker, verb.claim)
     if fence.last_seq != verb.last_seq:
         return Failed(missing_record(fence.last_seq, verb.last_seq))
+    give_up_keys(b, b.run(verb.run), verb.workflow)
     b.run_sql(
         "INSERT INTO firsts (run, incarnation, workflow, definition, input) "
         "SELECT pk, incarnation, workflow, definition, input FROM runs WHERE pk = %s ON CONFLICT DO NOTHING",
@@ -52,14 +54,6 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
     )
     b.forget_run(verb.run)
     return Continued(b.run(verb.run))
-
-
-def first_turn(b: Batch, known: RunRow) -> RunRow:
-    """Return a run as it was when it was started: by another call, where it has continued as something else since."""
-    if known.turn == 1:
-        return known
-    row = b.row("SELECT incarnation, workflow, definition, input FROM firsts WHERE run = %s", known.pk)
-    return as_started(known, row)
 
 
 def terminate(b: Batch, verb: Terminate) -> Answer:
@@ -98,14 +92,18 @@ def hold(b: Batch, verb: Hold) -> Answer:
 
 def move(b: Batch, verb: Move) -> Answer:
     """Give runs another name."""
-    changed = b.rows(
-        "UPDATE runs SET workflow = %s WHERE pk IN (SELECT pk FROM runs WHERE workflow = %s "
-        "AND ended IS NULL AND owner IS NULL AND (%s::text IS NULL OR version = %s) "
-        "ORDER BY pk LIMIT %s FOR NO KEY UPDATE) RETURNING pk",
-        verb.to,
+    found = b.rows(
+        "SELECT pk FROM runs WHERE workflow = %s AND ended IS NULL AND owner IS NULL "
+        "AND (%s::text IS NULL OR version = %s) ORDER BY pk LIMIT %s FOR NO KEY UPDATE",
         verb.workflow,
         verb.version,
         verb.version,
         max(verb.limit, 0),
     )
-    return Counted(len(changed))
+    moved = Ints(pk for (pk,) in found)
+    keyed = f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = ANY (%s) AND (dedup <> '' OR debounce <> '')"
+    for row in b.rows(keyed, moved):
+        give_up_keys(b, run_row(row), verb.to)
+    b.run_sql("UPDATE firsts SET workflow = %s WHERE run = ANY (%s) AND workflow = %s", verb.to, moved, verb.workflow)
+    b.run_sql("UPDATE runs SET workflow = %s WHERE pk = ANY (%s)", verb.to, moved)
+    return Counted(len(found))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from outlast.core.records import RunRow
 from outlast.stores.postgres.batch import Batch
-from outlast.stores.rows import RUN_COLUMNS, TERMS_COLUMNS, run_row, terms
+from outlast.stores.rows import RUN_COLUMNS, TERMS_COLUMNS, as_started, run_row, terms
 from outlast.stores.rules import debounced
 from outlast.stores.verbs import Answer, Conflict, Started, StartRun
 
 DEDUP = f"SELECT {RUN_COLUMNS} FROM runs WHERE workflow = %s AND dedup = %s AND dedup <> '' AND ended IS NULL"
+DEDUP_AT_FIRST = (  # the same of a run that has continued as another workflow since
+    f"SELECT {RUN_COLUMNS} FROM runs WHERE EXISTS (SELECT 1 FROM firsts WHERE firsts.run = pk "
+    "AND firsts.workflow = %s) AND dedup = %s AND dedup <> '' AND ended IS NULL"
+)
 DEBOUNCE = (
     f"SELECT {RUN_COLUMNS} FROM runs WHERE workflow = %s AND debounce = %s AND debounce <> '' AND started IS NULL "
     "AND ended IS NULL"
@@ -24,10 +28,10 @@ def same_terms(b: Batch, verb: StartRun) -> Answer | None:
     Two that come at the same moment meet at the unique index, and the later one looks again.
     """
     run = verb.run
-    if run.dedup and (row := b.row(DEDUP, run.workflow, run.dedup)):
-        known = run_row(row)
-        same = (known.is_step, known.input) == (run.is_step, run.input)
-        return Started(known, created=False) if same else Conflict(known)
+    if run.dedup and (known := _holder(b, run.workflow, run.dedup)):
+        first = first_turn(b, known)
+        same = (first.workflow, first.is_step, first.input) == (run.workflow, run.is_step, run.input)
+        return Started(known, created=False) if same else Conflict(first)
     if run.debounce:
         row = b.row(DEBOUNCED, run.debounce, run.incarnation, run.workflow)
         row = row or b.row(f"{DEBOUNCE} FOR NO KEY UPDATE", run.workflow, run.debounce)
@@ -41,13 +45,14 @@ def same_terms(b: Batch, verb: StartRun) -> Answer | None:
 def _replace(b: Batch, run: RunRow) -> None:
     sets = ", ".join(f"{name} = %s" for name in TERMS_COLUMNS.split(", "))
     b.run_sql(
-        "UPDATE runs SET incarnation = %s, definition = %s, is_step = %s, options = %s, due = %s, python = %s, "
-        f"version = %s, input = %s, {sets} WHERE pk = %s AND started IS NULL AND ended IS NULL",
+        "UPDATE runs SET incarnation = %s, definition = %s, is_step = %s, options = %s, due = %s, deadline = %s, "
+        f"python = %s, version = %s, input = %s, {sets} WHERE pk = %s AND started IS NULL AND ended IS NULL",
         run.incarnation,
         run.definition,
         run.is_step,
         run.options,
         None if run.due is None else float(run.due),
+        None if run.deadline is None else float(run.deadline),
         run.python,
         run.version,
         run.input,
@@ -56,9 +61,25 @@ def _replace(b: Batch, run: RunRow) -> None:
     )
 
 
-def give_up_keys(b: Batch, run: RunRow) -> None:
-    """Take `dedup` and `debounce` from a run that is resumed, where another run holds them by now."""
-    for column, holder in (("dedup", DEDUP), ("debounce", DEBOUNCE)):
-        key = getattr(run, column)
-        if key and (row := b.row(holder, run.workflow, key)) and row[0] != run.pk:
-            b.run_sql(f"UPDATE runs SET {column} = '' WHERE pk = %s", run.pk)
+def give_up_keys(b: Batch, run: RunRow, *names: str) -> None:
+    """Take `dedup` and `debounce` from a run that is to have them under these names, where another run holds them."""
+    for name in names:
+        holder = _holder(b, name, run.dedup) if run.dedup else None
+        if holder and holder.pk != run.pk:
+            b.run_sql("UPDATE runs SET dedup = '' WHERE pk = %s", run.pk)
+        row = b.row(DEBOUNCE, name, run.debounce) if run.debounce else None
+        if row and row[0] != run.pk:
+            b.run_sql("UPDATE runs SET debounce = '' WHERE pk = %s", run.pk)
+
+
+def _holder(b: Batch, workflow: str, dedup: str) -> RunRow | None:
+    row = b.row(DEDUP, workflow, dedup) or b.row(DEDUP_AT_FIRST, workflow, dedup)
+    return run_row(row) if row else None
+
+
+def first_turn(b: Batch, known: RunRow) -> RunRow:
+    """Return a run as it was when it was started: by another call, where it has continued as something else since."""
+    if known.turn == 1:
+        return known
+    row = b.row("SELECT incarnation, workflow, definition, input FROM firsts WHERE run = %s", known.pk)
+    return as_started(known, row)

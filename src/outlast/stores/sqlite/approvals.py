@@ -32,7 +32,9 @@ def open_approval(b: Batch, verb: OpenApproval) -> Answer:
     held = b.hold(new.run, verb.worker, verb.claim)
     if isinstance(held, Fenced):
         return held
-    if b.rows("SELECT 1 FROM approvals WHERE id = ?", new.id):
+    if known := b.row("SELECT status FROM approvals WHERE id = ?", new.id):
+        if known[0] == Standing.WITHDRAWN and held is Hold.OWNED:
+            b.db.execute(REOPEN, ("", new.id))
         return Done()
     if held is Hold.PAST:
         return b.fenced(new.run, verb.worker, verb.claim)

@@ -7,15 +7,16 @@ from msgspec.structs import astuple
 
 from outlast.core.records import InboxRow, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
+from outlast.stores.emits import mark_taken_up
 from outlast.stores.rows import RECORD_COLUMNS, is_usual, run_row
 from outlast.stores.rules import Hold
 from outlast.stores.sqlite.batch import LIVE, Batch
-from outlast.stores.sqlite.courses import first_turn
 from outlast.stores.sqlite.families import ask_to_end, woken_family
 from outlast.stores.sqlite.journal import INSERT
 from outlast.stores.sqlite.owned_runs import take
 from outlast.stores.sqlite.schema import RUN_COLUMNS
-from outlast.stores.sqlite.shared_starts import give_up_keys, same_terms
+from outlast.stores.sqlite.shared_starts import first_turn, give_up_keys, same_terms
+from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -232,7 +233,9 @@ def resume(b: Batch, verb: Resume) -> Answer:
     b.db.executemany("DELETE FROM records WHERE run = ? AND seq = ?", [(run.pk, seq) for seq in verb.drop])
     if verb.again is not None:
         b.db.execute(INSERT, (run.pk, *astuple(verb.again)))
-    give_up_keys(b, run)
+    if run.status is Status.FAILED and not verb.drop:
+        mark_taken_up(RunOutput(b, run.pk), verb.last_seq)
+    give_up_keys(b, run, run.workflow, first_turn(b, run).workflow)
     _pending(b, run, Event.RESUME)
     if run.status in ENDED:
         b.db.execute("UPDATE runs SET deadline = NULL WHERE pk = ? AND deadline <= ?", (run.pk, b.now))

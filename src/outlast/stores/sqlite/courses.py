@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from outlast.core.records import RunRow
 from outlast.core.transitions import Event, Status, after
 from outlast.stores.course_verbs import ContinueAs, Continued, Counted, Hold, Move, Terminate
 from outlast.stores.emits import drop_unsettled
-from outlast.stores.rows import as_started
+from outlast.stores.rows import run_row
 from outlast.stores.rules import Hold as Held
 from outlast.stores.rules import cannot_terminate, missing_record, terminated
 from outlast.stores.sqlite.batch import Batch
 from outlast.stores.sqlite.families import tell_family, woken_family
+from outlast.stores.sqlite.schema import RUN_COLUMNS
+from outlast.stores.sqlite.shared_starts import give_up_keys
 from outlast.stores.sqlite.streams import RunOutput
 from outlast.stores.verbs import Answer, Done, Failed, Fenced, Refused
 
@@ -26,6 +27,7 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
         return held if isinstance(held, Fenced) else b.fenced(verb.run, verb.worker, verb.claim)
     if fence.last_seq != verb.last_seq:
         return Failed(missing_record(fence.last_seq, verb.last_seq))
+    give_up_keys(b, b.run(verb.run), verb.workflow)
     run = (verb.run,)
     b.db.execute(
         "INSERT OR IGNORE INTO firsts (run, incarnation, workflow, definition, input) "
@@ -48,14 +50,6 @@ def continue_as(b: Batch, verb: ContinueAs) -> Answer:
     b.db.execute("INSERT OR REPLACE INTO inputs (run, input) VALUES (?, ?)", (verb.run, verb.input))
     b.forget_run(verb.run)
     return Continued(b.run(verb.run))
-
-
-def first_turn(b: Batch, known: RunRow) -> RunRow:
-    """Return a run as it was when it was started: by another call, where it has continued as something else since."""
-    if known.turn == 1:
-        return known
-    row = b.row("SELECT incarnation, workflow, definition, input FROM firsts WHERE run = ?", known.pk)
-    return as_started(known, row)
 
 
 def terminate(b: Batch, verb: Terminate) -> Answer:
@@ -90,12 +84,19 @@ def hold(b: Batch, verb: Hold) -> Answer:
 
 def move(b: Batch, verb: Move) -> Answer:
     """Give runs another name."""
-    changed = b.rows(
-        "UPDATE runs SET workflow = ?1 WHERE pk IN (SELECT pk FROM runs WHERE workflow = ?2 "
-        "AND ended IS NULL AND owner IS NULL AND (?3 IS NULL OR version = ?3) ORDER BY pk LIMIT ?4) RETURNING pk",
-        verb.to,
-        verb.workflow,
-        verb.version,
-        max(verb.limit, 0),
-    )
-    return Counted(len(changed))
+    pks = [
+        pk
+        for (pk,) in b.rows(
+            "SELECT pk FROM runs WHERE workflow = ?1 AND ended IS NULL AND owner IS NULL "
+            "AND (?2 IS NULL OR version = ?2) ORDER BY pk LIMIT ?3",
+            verb.workflow,
+            verb.version,
+            max(verb.limit, 0),
+        )
+    ]
+    moved = f"({', '.join(map(str, pks))})"
+    for row in b.rows(f"SELECT {RUN_COLUMNS} FROM runs WHERE pk IN {moved} AND (dedup <> '' OR debounce <> '')"):
+        give_up_keys(b, run_row(row), verb.to)
+    b.db.execute(f"UPDATE firsts SET workflow = ? WHERE run IN {moved} AND workflow = ?", (verb.to, verb.workflow))
+    b.db.execute(f"UPDATE runs SET workflow = ? WHERE pk IN {moved}", (verb.to,))
+    return Counted(len(pks))

@@ -185,8 +185,8 @@ INVARIANTS = {
         "SELECT DISTINCT run, name FROM stream_items WHERE run NOT IN (SELECT pk FROM runs)"
     ),
     "stream {1!r} of run {0}: what its source {2!r} wrote does not begin at {3}": (
-        "SELECT run, name, source, first FROM stream_sources AS s WHERE NOT EXISTS (SELECT 1 FROM stream_items AS i "
-        "WHERE (i.run, i.name, i.pos, i.source) = (s.run, s.name, s.first, s.source))"
+        "SELECT run, name, source, first FROM stream_sources AS s WHERE wrote > 0 AND NOT EXISTS (SELECT 1 FROM "
+        "stream_items AS i WHERE (i.run, i.name, i.pos, i.source) = (s.run, s.name, s.first, s.source))"
     ),
     "run {0} ({1!r}) has ended, but its stream {2!r} has what came of no outcome": (
         "SELECT r.pk, r.id, s.name FROM stream_sources AS s JOIN runs AS r ON r.pk = s.run "
