@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import random
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from outlast.core.transitions import ENDED
 from tests.crash.conftest import MakeScene
+from tests.crash.harness.fleet import Fleet
 from tests.crash.harness.recorder import moments
-from tests.crash.harness.scene import Scene
+from tests.crash.harness.scene import Scene, Zygote
+from tests.support.postgres import empty_store_url
 
 MESSAGES = 5
 
@@ -81,9 +85,22 @@ def test_senders_and_workers_that_die_at_random_lose_nothing_and_double_nothing(
     assert scene.store.check() == []
 
 
-@pytest.mark.parametrize("answering", [2, 8])
-def test_of_many_processes_that_answer_at_once_one_is_heard_and_all_know_whom(scene: Scene, answering: int) -> None:
-    rounds = 5
+@pytest.fixture(params=["sqlite", "postgres"])
+def on_either_store(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Iterator[Scene]:
+    """A scene on SQLite, and one on PostgreSQL."""
+    if request.param == "sqlite":
+        scene = Scene(zygote, tmp_path / "scene")
+    else:
+        scene = Fleet(zygote, tmp_path / "scene", empty_store_url())
+    yield scene
+    scene.close()
+
+
+@pytest.mark.parametrize("answering", [2, 8, 32])
+def test_of_many_processes_that_answer_at_once_one_is_heard_and_all_know_whom(
+    on_either_store: Scene, answering: int
+) -> None:
+    scene, rounds = on_either_store, 5
     scene.start(("asker", "x", rounds))
     worker = scene.worker()
     people = [scene.fork(f"p{n}", role="answer", starts=[("asker-x", "", [rounds])]) for n in range(answering)]

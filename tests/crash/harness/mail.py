@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import outlast
@@ -51,9 +52,10 @@ async def answer_all(app: App, name: str, run: str, count: int) -> list[str]:
     """Answer whatever the run asks, as one of many; return who was heard, by question."""
     heard: dict[str, str] = {}
     while len(heard) < count:
-        for asked in await app.approvals(run=run, status=None):
-            if asked.id in heard:
-                continue
+        new = [asked for asked in await app.approvals(run=run, status=None) if asked.id not in heard]
+        if not new:
+            await asyncio.sleep(0.01)  # or the worker whose run asks has no processor left
+        for asked in new:
             try:
                 heard[asked.id] = (await app.approve(asked.id, by=name)).by
             except outlast.AlreadyAnswered as told:
