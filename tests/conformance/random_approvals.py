@@ -32,6 +32,6 @@ class RandomApprovals(TwoSides):
     @rule(id=names, pk=pks, worker=workers, off=off)
     def reopen_approval(self, id: str, pk: int, worker: int, off: int) -> None:
         run = self._run(pk)
-        loaded = self.memory.load(run.pk)
+        loaded = next(iter(self.memory.load([run.pk])), None)
         row = loaded.inbox[0].id if loaded and loaded.inbox else 0
         self.batch.append(ReopenApproval(**self._owner(run, worker, off), id=id, problem="no", consumes=row))

@@ -68,7 +68,7 @@ def test_messages_and_a_cancellation_go_along_and_what_was_taken_is_known(world:
     world.do(message(message_id="m1"))
     world.do(message(message_id="m2"))
     world.do(Cancel(id="run"))
-    loaded = world.store.load(run.pk)
+    (loaded,) = world.store.load([run.pk])
     assert loaded
     world.do(write(run, record(1, Kind.MESSAGE), consumes=(loaded.inbox[0].id,)))
     assert isinstance(world.do(next_turn(run, last_seq=1)), Continued)

@@ -34,8 +34,7 @@ def test_a_record_comes_back_as_it_was_written(world: World) -> None:
         *(record(seq, kind) for seq, kind in enumerate(Kind, 4)),
     )
     assert world.do(write(run, *records)) == Done()
-    loaded = world.store.load(run.pk)
-    assert loaded is not None
+    (loaded,) = world.store.load([run.pk])
     assert loaded.records == records
     assert loaded.run == world.get(run.pk)
     assert all(type(have.ok) is bool and type(have.kind) is Kind for have in loaded.records)
@@ -51,7 +50,22 @@ def test_records_are_read_from_where_one_likes(world: World) -> None:
     assert world.store.records(run.pk, after=10) == []
     assert world.store.records(run.pk, limit=0) == []
     assert world.store.records(run.pk + 1) == []
-    assert world.store.load(run.pk + 1) is None
+    assert world.store.load([run.pk + 1]) == []
+
+
+def test_many_runs_are_loaded_at_once_each_with_what_is_its_own(world: World) -> None:
+    runs = [world.running(f"run-{n}") for n in range(4)]
+    for run in runs[1:]:
+        world.do(write(run, *(record(seq, key=f"{run.id}/{seq}") for seq in (1, 2))))
+        world.do(message(run.id, f"to {run.id}"))
+    asked = [runs[n].pk for n in (3, 0, 2)]
+    found = world.store.load([asked[0], runs[-1].pk + 1, *asked[1:]])
+    assert [loaded.run.id for loaded in found] == ["run-3", "run-0", "run-2"]
+    assert [[r.key for r in loaded.records] for loaded in found] == [
+        ["run-3/1", "run-3/2"], [], ["run-2/1", "run-2/2"],
+    ]  # fmt: skip
+    assert [[row.message_id for row in loaded.inbox] for loaded in found] == [["to run-3"], [], ["to run-2"]]
+    assert world.store.load([]) == []
 
 
 def test_a_record_with_other_content_under_a_taken_seq_is_refused(world: World) -> None:

@@ -35,8 +35,7 @@ def test_a_message_comes_back_as_it_was_sent(world: World) -> None:
         value=b"\0\xff",
         created=world.clock.wall(),
     )
-    loaded = world.store.load(run.pk)
-    assert loaded is not None
+    (loaded,) = world.store.load([run.pk])
     assert loaded.inbox == (row,)
 
 

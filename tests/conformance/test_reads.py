@@ -264,7 +264,7 @@ def test_change_stays_while_nobody_changes_anything(world: World, store_factory:
     world.start()
     seen = world.store.change()
     other.store.runs(RunFilter())
-    world.store.load(1)
+    world.store.load([1])
     assert world.store.change() == seen
 
 

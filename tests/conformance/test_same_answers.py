@@ -254,14 +254,14 @@ class SameAnswers(RandomCourses):
             Record(seq=seq + n, kind=kind, key=key, at=self.clock.wall(), value=value, attempt=attempt, note=note)
             for n, (kind, key, value, attempt) in enumerate(contents, 1)
         )
-        loaded = self.memory.load(run.pk)
+        loaded = next(iter(self.memory.load([run.pk])), None)
         taken = tuple(row.id for row in loaded.inbox[:1]) if loaded and consumes else ()
         self.batch.append(Write(**self._owner(run, worker, claim_off), records=records, consumes=taken))
 
     @rule(pk=pks, worker=workers, off=off, due=st.sampled_from([None, 0.0, 20.0]), ignoring=st.booleans())
     def park(self, pk: int, worker: int, off: int, due: float | None, ignoring: bool) -> None:
         run = self._run(pk)
-        loaded = self.memory.load(run.pk)
+        loaded = next(iter(self.memory.load([run.pk])), None)
         ignored = tuple(row.id for row in loaded.inbox) if loaded and ignoring else ()
         when = None if due is None else self.clock.wall() + due
         self.batch.append(Park(**self._owner(run, worker, off), due=when, detail="d", ignoring=ignored))

@@ -144,8 +144,7 @@ def test_an_outcome_settles_what_its_attempt_wrote_and_drops_the_rest(world: Wor
     assert final(world, run) is None
     (row,) = world.store.streams(run.pk)
     assert (row.name, row.last, row.final) == ("s", entries(world, run)[-1][0], None)
-    loaded = world.store.load(run.pk)
-    assert loaded is not None
+    (loaded,) = world.store.load([run.pk])
     assert loaded.sources == (("a", True), ("c", True))
 
 

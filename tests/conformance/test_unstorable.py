@@ -114,8 +114,7 @@ def test_any_bytes_can_be_kept(world: World) -> None:
     every = bytes(range(256))
     assert world.do(write(run, record(1, args=every, value=every))) == Done()
     assert world.do(finish(run, last_seq=1, result=every)) == Done()
-    loaded = world.store.load(run.pk)
-    assert loaded is not None
+    (loaded,) = world.store.load([run.pk])
     assert (loaded.run.input, loaded.run.result) == (b"\0\xff", every)
     assert (loaded.records[0].args, loaded.records[0].value) == (every, every)
 
@@ -125,7 +124,6 @@ def test_nothing_and_much_are_kept_apart(world: World, value: Any) -> None:
     run = world.running()
     world.do(write(run, record(1, value=value)))
     world.do(Send(id="run", kind=message().kind, key="k", message_id="m", value=value))
-    loaded = world.store.load(run.pk)
-    assert loaded is not None
+    (loaded,) = world.store.load([run.pk])
     assert loaded.records[0].value == value
     assert loaded.inbox[0].value == value

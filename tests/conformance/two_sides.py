@@ -83,7 +83,8 @@ class TwoSides(RuleBasedStateMachine):
     def _compare(self, store: Store) -> None:
         runs = self.memory.runs(RunFilter())
         assert store.runs(RunFilter()) == runs
-        assert [store.load(run.pk) for run in runs] == [self.memory.load(run.pk) for run in runs]
+        pks = [run.pk for run in runs]
+        assert store.load(pks) == self.memory.load(pks)
         assert store.approvals(ApprovalFilter()) == self.memory.approvals(ApprovalFilter())
         assert store.workers() == self.memory.workers()
         assert store.owners() == self.memory.owners()

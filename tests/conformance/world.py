@@ -134,14 +134,13 @@ class World:
 
     def inbox(self, pk: int) -> list[tuple[Kind, str, str]]:
         """Return (kind, key, message id) of what is in a run's inbox."""
-        loaded = self.store.load(pk)
-        assert loaded is not None
+        (loaded,) = self.store.load([pk])
         return [(row.kind, row.key, row.message_id) for row in loaded.inbox]
 
     def state(self) -> object:
         """Return all that reads can tell, to compare."""
         store = self.store
-        runs = [store.load(run.pk) for run in store.runs(RunFilter(), limit=10_000)]
+        runs = store.load([run.pk for run in store.runs(RunFilter(), limit=10_000)])
         return runs, store.workers(), store.orphans(), store.info().counts
 
 

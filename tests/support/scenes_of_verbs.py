@@ -325,7 +325,7 @@ def told(value: Any, world: World) -> Any:
 def content(world: World) -> Any:
     """Return all that reads tell of a store, to compare with another's."""
     store = world.store
-    runs = [store.load(run.pk) for run in store.runs(RunFilter(), limit=1_000)]
+    runs = store.load([run.pk for run in store.runs(RunFilter(), limit=1_000)])
     asked = [replace(row, pk=0) for row in store.approvals(ApprovalFilter())]  # whose keys may have gaps, too
     rows = (runs, store.workers(), store.orphans(), store.queues(), store.schedules(), asked)
     return [told(value, world) for value in rows], store.info().counts

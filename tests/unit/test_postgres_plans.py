@@ -154,7 +154,7 @@ def test_a_crowd_costs_a_working_worker_nothing(world: World, seen: Seen) -> Non
     world.do(park(run, due=world.store.now() - 1))
     (run,) = world.claim("busy")
     assert world.do(finish(run, last_seq=2)) == Done((parent.pk,))
-    world.store.load(run.pk)
+    world.store.load([run.pk])
     assert [ended.pk for ended in world.store.ended([run.pk, parent.pk])] == [run.pk]
     assert world.store.run("mine") is not None
     world.do(finish(parent))

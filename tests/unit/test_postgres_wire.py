@@ -141,7 +141,7 @@ def test_a_request_that_is_swallowed_holds_nobody_up(scene: Scene) -> None:
 
 
 READS: dict[str, Callable[[Store], object]] = {
-    "load": lambda store: store.load(1),
+    "load": lambda store: store.load([1]),
     "records": lambda store: store.records(1),
     "run": lambda store: store.run("run"),
     "runs": lambda store: store.runs(RunFilter()),

@@ -92,9 +92,10 @@ def show(
 
 def _read(app: App, id: str) -> Seen:
     row = app.store.run(id)
-    loaded = app.store.load(row.pk) if row is not None else None
-    if row is None or loaded is None:
+    found = app.store.load([row.pk]) if row is not None else []
+    if not found:
         raise RunNotFound(f"no run has the id {id!r} in {app.url}; `outlast runs` lists them")
+    (loaded,) = found
     run = loaded.run
     children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
     parent = app.store.run_by_pk(run.parent) if run.parent is not None else None

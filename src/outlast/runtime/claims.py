@@ -11,6 +11,7 @@ was lost or a load failed, `reconcile` finds the runs that this worker owns and 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from outlast.core.errors import OutlastError, StoreError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
 
 CLAIM_BATCH = 200
+LOAD_BATCH = 32  # runs that are read together
 
 
 class Claims:
@@ -124,9 +126,7 @@ class Claims:
         self._claiming = 0
         if isinstance(answer, Claimed) and verb.worker == self._worker.id:
             suspects = [row for row in answer.runs if self._trials.suspects(row) and not self._has(row.pk)]
-            for row in answer.runs:
-                if row not in suspects:
-                    self._load(row)
+            self._load(*[row for row in answer.runs if row not in suspects])
             if suspects:
                 self._trials.take(suspects, self._load)
             if len(answer.runs) == verb.limit or self._claim_again:
@@ -145,32 +145,28 @@ class Claims:
         if self._held_back:
             self.look()
 
-    def _load(self, row: RunRow) -> None:
-        if self._has(row.pk):
-            return
-        worker = self._worker.id
-        self._loading.add((worker, row.pk))
+    def _load(self, *rows: RunRow) -> None:
+        """Bring runs into memory that this worker has claimed, many with one read."""
+        rows = tuple(row for row in rows if not self._has(row.pk))
+        self._loading |= {(self._worker.id, row.pk) for row in rows}
+        for at in range(0, len(rows), LOAD_BATCH):
+            self._worker.loop.create_task(self._bring(self._worker.id, rows[at : at + LOAD_BATCH]))
 
-        async def load() -> None:
-            try:
-                loaded: Loaded | None = await self._worker.read(self._worker.store.load, row.pk)
-            except StoreError:
-                self._loading.discard((worker, row.pk))
-                self.reconcile_soon()
-                return
-            self._loading.discard((worker, row.pk))
-            if (
-                loaded is not None
-                and worker == self._worker.id
-                and loaded.run.claim == row.claim
-                and loaded.run.owner == worker
-            ):
-                self._begin(loaded.run, loaded)
-            if row.pk not in self._worker.executions:
-                self.room_made()
-            self._worker.check_empty()
-
-        self._worker.loop.create_task(load())
+    async def _bring(self, worker: str, rows: Sequence[RunRow]) -> None:
+        claims = {row.pk: row.claim for row in rows}
+        found: list[Loaded] = []
+        try:
+            found = await self._worker.read(self._worker.store.load, list(claims))
+        except StoreError:
+            self.reconcile_soon()
+        self._loading -= {(worker, pk) for pk in claims}
+        for loaded in found:
+            run = loaded.run
+            if worker == self._worker.id and (run.owner, run.claim) == (worker, claims[run.pk]):
+                self._begin(run, loaded)
+        if any(pk not in self._worker.executions for pk in claims):
+            self.room_made()
+        self._worker.check_empty()
 
     def reconcile_soon(self) -> None:
         """Look in a moment whether this worker owns runs that it does not hold."""
@@ -183,9 +179,8 @@ class Claims:
         except StoreError:
             self.reconcile_soon()
             return
-        for pk, claim in owned:
-            if not self._has(pk) and not self._trials.keeps(pk):
-                self._load(RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim))
+        missing = [(pk, claim) for pk, claim in owned if not self._trials.keeps(pk)]
+        self._load(*[RunRow(pk=pk, id="", incarnation="", workflow="", claim=claim) for pk, claim in missing])
 
     def room_made(self, queue: str = "") -> None:
         """A run left memory, or a step its place or thread: where there was no room before, there may be work.

@@ -59,10 +59,10 @@ def status_of(name: str) -> Status:
 
 async def _load(app: Client, id: str) -> Loaded:
     row = await app._row(id)
-    loaded: Loaded | None = await app._read(app.store.load, row.pk)
-    if loaded is None:
+    found: list[Loaded] = await app._read(app.store.load, [row.pk])
+    if not found:
         raise NotResumable(f"run {id} was pruned just now")
-    return loaded
+    return found[0]
 
 
 # -- resume -----------------------------------------------------------------------------

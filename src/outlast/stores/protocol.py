@@ -159,8 +159,8 @@ class Store(Protocol):
         """Return the run of this key."""
         ...
 
-    def load(self, pk: int) -> Loaded | None:
-        """Return a run with its whole journal and inbox."""
+    def load(self, pks: Sequence[int]) -> list[Loaded]:
+        """Return those of these runs that there are, in this order, each with its whole journal and inbox."""
         ...
 
     def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:

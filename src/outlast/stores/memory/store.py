@@ -71,14 +71,14 @@ class MemoryStore:
             entry = self._tables.runs.get(pk)
             return copy.copy(entry.row) if entry else None
 
-    def load(self, pk: int) -> Loaded | None:
-        """Return a run with its whole journal and inbox."""
+    def load(self, pks: Sequence[int]) -> list[Loaded]:
+        """Return those of these runs that there are, in this order, each with its whole journal and inbox."""
         with self._lock:
-            entry = self._tables.runs.get(pk)
-            if entry is None:
-                return None
-            inbox = tuple(entry.inbox.values())
-            return Loaded(copy.copy(entry.row), tuple(entry.journal()), inbox, entry.output.told())
+            return [
+                Loaded(copy.copy(run.row), tuple(run.journal()), tuple(run.inbox.values()), run.output.told())
+                for run in map(self._tables.runs.get, pks)
+                if run is not None
+            ]
 
     def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
         """Return records with a seq above `after`, in order."""

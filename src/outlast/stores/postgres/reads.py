@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
@@ -51,23 +51,37 @@ def run_by_pk(db: Db, pk: int) -> RunRow | None:
     return run_row(rows[0]) if rows else None
 
 
-def load(db: Db, pk: int) -> Loaded | None:
-    """Return a run with its whole journal and inbox."""
-    runs, records, inbox, sources = (  # all three are asked for before the first is waited for
-        db.execute(sql, (pk,), binary=True)
+def load(db: Db, pks: Sequence[int]) -> list[Loaded]:
+    """Return those of these runs that there are, each with its whole journal and inbox."""
+    runs, *parts = (  # all are asked for before the first is waited for
+        db.execute(sql, (Ints(pks),), binary=True)
         for sql in (
-            f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = %s",
-            f"SELECT {RECORD_COLUMNS} FROM records WHERE run = %s ORDER BY seq",
-            f"SELECT {INBOX_COLUMNS} FROM inbox WHERE run = %s ORDER BY id",
+            f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = ANY (%s)",
+            f"SELECT run, {RECORD_COLUMNS} FROM records WHERE run = ANY (%s) ORDER BY run, seq",
+            f"SELECT run, {INBOX_COLUMNS} FROM inbox WHERE run = ANY (%s) ORDER BY run, id",
             SOURCES,
         )
     )
-    found = runs.fetchall()
-    if not found:
-        return None
-    return Loaded(
-        run_row(found[0]), tuple(map(record, records)), tuple(map(inbox_row, inbox)), tuple(map(tuple, sources))
-    )
+    found = {row[0]: run_row(row) for row in runs.fetchall()}
+    records, inbox, sources = (_by_run(part.fetchall()) for part in parts)
+    return [
+        Loaded(
+            found[pk],
+            tuple(map(record, records.get(pk, ()))),
+            tuple(map(inbox_row, inbox.get(pk, ()))),
+            tuple(map(tuple, sources.get(pk, ()))),
+        )
+        for pk in pks
+        if pk in found
+    ]
+
+
+def _by_run(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    """Return rows by the run that they begin with, without it."""
+    found: dict[int, list[Row]] = {}
+    for pk, *row in rows:
+        found.setdefault(pk, []).append(tuple(row))
+    return found
 
 
 def records(db: Db, pk: int, after: int, limit: int | None) -> list[Record]:

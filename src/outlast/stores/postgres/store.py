@@ -127,9 +127,9 @@ class PostgresStore:
         """Return the run of this key."""
         return self._read(lambda db: reads.run_by_pk(db, pk))
 
-    def load(self, pk: int) -> Loaded | None:
-        """Return a run with its whole journal and inbox, from one snapshot."""
-        return self._read(lambda db: reads.load(db, pk))
+    def load(self, pks: Sequence[int]) -> list[Loaded]:
+        """Return those of these runs that there are, in this order, each with its whole journal and inbox."""
+        return self._read(lambda db: reads.load(db, pks))
 
     def records(self, pk: int, after: int = 0, limit: int | None = None) -> list[Record]:
         """Return records with a seq above `after`, in order."""

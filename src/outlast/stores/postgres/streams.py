@@ -163,8 +163,8 @@ def values(db: Db, pk: int) -> dict[str, bytes]:
 
 # Which steps wrote, and whether all that they wrote stays.
 SOURCES = (
-    "SELECT source, bool_and(settled) FROM stream_sources WHERE run = %s AND source <> '' GROUP BY source "
-    "ORDER BY source"
+    "SELECT run, source, bool_and(settled) FROM stream_sources WHERE run = ANY (%s) AND source <> '' "
+    "GROUP BY run, source ORDER BY run, source"
 )
 
 

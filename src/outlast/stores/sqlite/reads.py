@@ -48,14 +48,18 @@ def run_by_pk(db: apsw.Connection, pk: int) -> RunRow | None:
     return run_row(rows[0]) if rows else None
 
 
-def load(db: apsw.Connection, pk: int) -> Loaded | None:
-    """Return a run with its whole journal and inbox."""
-    found = run_by_pk(db, pk)
-    if found is None:
-        return None
-    inbox = _rows(db, f"SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ? ORDER BY id", pk)
-    journal = tuple(records(db, pk, 0, None))
-    return Loaded(found, journal, tuple(inbox_row(row) for row in inbox), sources(db, pk))
+def load(db: apsw.Connection, pks: Sequence[int]) -> list[Loaded]:
+    """Return those of these runs that there are, each with its whole journal and inbox."""
+    return [
+        Loaded(found, tuple(records(db, pk, 0, None)), tuple(inbox_of(db, pk)), sources(db, pk))
+        for pk in pks
+        if (found := run_by_pk(db, pk)) is not None
+    ]
+
+
+def inbox_of(db: apsw.Connection, pk: int) -> list[InboxRow]:
+    """Return what is in the inbox of a run, in order."""
+    return [inbox_row(row) for row in _rows(db, f"SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ? ORDER BY id", pk)]
 
 
 def records(db: apsw.Connection, pk: int, after: int, limit: int | None) -> list[Record]:
