@@ -7,7 +7,7 @@ import datetime as dt
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, TypeVarTuple
 
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call
@@ -38,6 +38,8 @@ from outlast.stores.queue_verbs import DeclareQueue
 from outlast.stores.verbs import Answer, Cancel, Done, Failed, Refused
 
 R = TypeVar("R")
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 CLIENT_PATIENCE_S = 30.0
 
@@ -323,7 +325,7 @@ class Client:
             raise RunNotFound(f"no run has the id {id!r} in {self.url}; `outlast runs` lists them")
         return row
 
-    async def _read(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def _read(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         self._check_loop()
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *args)
 

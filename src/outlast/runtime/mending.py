@@ -59,7 +59,7 @@ def status_of(name: str) -> Status:
 
 async def _load(app: Client, id: str) -> Loaded:
     row = await app._row(id)
-    found: list[Loaded] = await app._read(app.store.load, [row.pk])
+    found = await app._read(app.store.load, [row.pk])
     if not found:
         raise NotResumable(f"run {id} was pruned just now")
     return found[0]
@@ -113,8 +113,8 @@ async def _check_children(app: Client, loaded: Loaded, cause: Record | None, dro
             if cause is not None and child.parent_key == cause.key
             else f"waits for its child {child.id}"
         )
-        theirs: Loaded | None = await app._read(app.store.load, child.pk)
-        if theirs is not None and (lost := why_lost(child, theirs.records)):
+        theirs = await app._read(app.store.load, [child.pk])
+        if lost := "".join(why_lost(child, loaded.records) or "" for loaded in theirs):
             again = plan_fork(run, loaded.records, child.parent_key).again
             wanted = " --repeat-once" if again is not None else ""
             raise NotResumable(
@@ -130,8 +130,8 @@ async def _check_children(app: Client, loaded: Loaded, cause: Record | None, dro
     for child in children:
         if child.status in ENDED or child.parent_key in heard or not was_cancelled:
             continue
-        now: Loaded | None = await app._read(app.store.load, child.pk)
-        if now is not None and Kind.CANCEL in {*(r.kind for r in now.records), *(r.kind for r in now.inbox)}:
+        now = await app._read(app.store.load, [child.pk])
+        if any(Kind.CANCEL in {*(r.kind for r in it.records), *(r.kind for r in it.inbox)} for it in now):
             raise NotResumable(
                 f"run {run.id} was cancelled together with its child {child.id}, which is ending; wait for that, then "
                 f"resume both: outlast resume {child.id}; outlast resume {run.id}"

@@ -19,7 +19,6 @@ from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
     from outlast.runtime.client import Client
-    from outlast.stores.protocol import Loaded
 
 R = TypeVar("R")
 
@@ -127,11 +126,10 @@ class Run(Generic[R]):
     async def messages(self) -> list[MessageInfo]:
         """Return the messages that were sent to it and that it has not taken, oldest first; also after its end."""
         row = await self._fresh()
-        loaded: Loaded | None = await self._app._read(self._app.store.load, row.pk)
-        rows = loaded.inbox if loaded is not None else ()
         return [
             MessageInfo(item.key, shown_value(item.value, self._app), item.message_id, item.created)
-            for item in rows
+            for loaded in await self._app._read(self._app.store.load, [row.pk])
+            for item in loaded.inbox
             if item.kind is Kind.MESSAGE
         ]
 

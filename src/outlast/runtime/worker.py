@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from outlast.core.errors import StoreError
 from outlast.core.records import RunRow, WorkerRow
@@ -44,6 +44,9 @@ from outlast.stores.verbs import Answer, Beaten, Failed, Fenced, Finish, Leave, 
 if TYPE_CHECKING:
     from outlast.core.codec import Codec
     from outlast.runtime.attempts import Attempt
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 REGISTER_AGAIN_S = 1.0
 
@@ -252,7 +255,7 @@ class Worker:
         """Call `act` at this time of the store, or earlier: it looks itself whether it is time (clocks can be set)."""
         return self.loop.call_later(min(max(0.0, when - self.store.now()), 30.0), act, *args)
 
-    async def read(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def read(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Read from the store in a thread."""
         return await self.loop.run_in_executor(self._readers, function, *args)
 
