@@ -321,6 +321,17 @@ async def test_a_backfill_of_an_interval_reaches_before_the_schedules_beginning(
         assert len(await schedule.backfill(*stretch)) == 2
 
 
+@pytest.mark.parametrize("count", [1_001, 1_000_000, -1, 2.0, "5"])
+async def test_so_many_upcoming_slots_that_the_event_loop_would_stand_still_are_refused(
+    open_app: OpenApp, count: Any
+) -> None:
+    async with open_app() as app:
+        schedule = await app.schedule("s", report("x"), cron="* * * * *")
+        with pytest.raises(WrongUse, match=r"schedule s: upcoming\(.*from 0 to 1,000"):
+            await schedule.upcoming(count)
+        assert len(await schedule.upcoming(1_000)) == 1_000
+
+
 async def test_a_backfill_that_makes_no_sense_is_refused(open_app: OpenApp) -> None:
     async with open_app() as app:
         schedule = await app.schedule("s", report("x"), every=1.0, paused=True)

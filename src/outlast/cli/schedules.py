@@ -38,7 +38,7 @@ def schedules(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The schedule.", show_default=False)] = None,
     start: Annotated[str | None, typer.Option("--start", metavar="TIME", help="backfill: the first moment.")] = None,
     end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="backfill: up to here, without.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="show: so many of its next slots.")] = 5,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="show: so many of its next slots.")] = 5,
     id: Annotated[str | None, typer.Option("--id", help="trigger: the run's id.")] = None,
     url: Url = None,
     app_name: AppName = None,

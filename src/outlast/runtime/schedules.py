@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.amounts import is_whole
 from outlast.core.deadlines import moment
 from outlast.core.errors import ScheduleNotFound, StoreError, WrongUse
 from outlast.core.records import RunRow
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from outlast.runtime.client import Client
 
 MOST_BACKFILLED = 1_000
+MOST_UPCOMING = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,14 @@ class Schedule:
         return info_of(self._row)
 
     async def upcoming(self, count: int = 5) -> list[dt.datetime]:
-        """Return its next slots, in UTC, whether or not it is paused. Raises ScheduleNotFound."""
+        """Return its next slots, in UTC, whether or not it is paused.
+
+        Raises WrongUse for more than 1,000 of them, ScheduleNotFound.
+        """
+        if not (is_whole(count) and 0 <= count <= MOST_UPCOMING):
+            raise WrongUse(
+                f"schedule {self.name}: upcoming({count!r}): must be a whole number of slots from 0 to {MOST_UPCOMING:,}"
+            )
         row = self._row = await find(self._app, self.name)
         after = self._app.store.now() if row.next is None else row.next - 1e-3
         return [moment(at) for at in islice(decoded(row.spec).slots(after, row.anchor), count)]
