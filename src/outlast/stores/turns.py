@@ -119,7 +119,7 @@ def later(limits: Limits, begun: Begun, old: Iterable[float | None], new: Iterab
     """
     full = not room_in_rate(limits, begun)
     found = [due for due in old if due is not None]
-    return found + [max(due, begun.oldest + limits.per) if full else due for due in new if due is not None]
+    return found + [max(due, begun.oldest + limits.window) if full else due for due in new if due is not None]
 
 
 def states(

@@ -76,8 +76,8 @@ def _waiting(t: Tables, name: str, workflows: Sequence[str], now: float, *, begu
 
 
 def _begun(t: Tables, row: QueueRow, now: float) -> Begun:
-    per, name = row.limits.per, QUEUE + row.name
-    newest = sorted((u.at for u in t.uses if u.name == name and now - per < u.at <= now + per), reverse=True)
+    window, name = row.limits.window, QUEUE + row.name
+    newest = sorted((u.at for u in t.uses if u.name == name and now - window < u.at <= now + window), reverse=True)
     newest = newest[: row.limits.rate]
     return Begun(len(newest), min(newest, default=0.0))
 
@@ -86,8 +86,8 @@ def note_start(t: Tables, entry: Entry, now: float) -> None:
     """Note the first claim of a run whose queue has a rate; forget what no rate counts any more."""
     row = t.queues.get(entry.row.queue)
     if row is not None and row.limits.rate is not None and entry.row.started is None:
-        name = QUEUE + row.name
-        t.uses = [u for u in t.uses if u.name != name or now - row.limits.per < u.at <= now + row.limits.per]
+        name, window = QUEUE + row.name, row.limits.window
+        t.uses = [u for u in t.uses if u.name != name or now - window < u.at <= now + window]
         t.uses.append(Use(name, now, 1.0, taken=True))
 
 

@@ -131,7 +131,7 @@ def _begun(look: Look, row: QueueRow, now: float) -> Begun:
     limits = row.limits
     if limits.rate is None:
         return Begun(0, 0.0)
-    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.per, now + limits.per, limits.rate)[0])
+    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.window, now + limits.window, limits.rate)[0])
 
 
 def note_starts(b: Batch, runs: Sequence[int]) -> None:
@@ -144,7 +144,7 @@ def note_starts(b: Batch, runs: Sequence[int]) -> None:
     for *queue, count in new:
         limits, rate = queue_row(tuple(queue)).limits, QUEUE + queue[0]
         if limits.rate is not None:
-            past, ahead = b.now - limits.per, b.now + limits.per
+            past, ahead = b.now - limits.window, b.now + limits.window
             b.run_sql("DELETE FROM uses WHERE rate = %s AND (at <= %s OR at > %s)", rate, past, ahead)
             b.run_sql(
                 "INSERT INTO uses (rate, at, amount, key, taken) SELECT %s, %s, 1, '', true "

@@ -128,7 +128,7 @@ def _begun(look: Look, row: QueueRow, now: float) -> Begun:
     limits = row.limits
     if limits.rate is None:
         return Begun(0, 0.0)
-    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.per, now + limits.per, limits.rate)[0])
+    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.window, now + limits.window, limits.rate)[0])
 
 
 def note_starts(b: Batch, runs: Sequence[int]) -> None:
@@ -142,7 +142,7 @@ def note_starts(b: Batch, runs: Sequence[int]) -> None:
         limits = queue_row(b.rows(f"{QUEUES} WHERE name = ?", name)[0]).limits
         if limits.rate is not None:
             rate = QUEUE + name
-            past, ahead = b.now - limits.per, b.now + limits.per
+            past, ahead = b.now - limits.window, b.now + limits.window
             b.db.execute("DELETE FROM uses WHERE rate = ? AND (at <= ? OR at > ?)", (rate, past, ahead))
             insert = "INSERT INTO uses (rate, at, amount, key, taken) VALUES (?, ?, 1, '', 1)"
             b.db.executemany(insert, [(rate, b.now)] * count)
