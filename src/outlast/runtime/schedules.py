@@ -89,7 +89,7 @@ class Schedule:
         """
         if not (is_whole(count) and 0 <= count <= MOST_UPCOMING):
             raise WrongUse(
-                f"schedule {self.name}: upcoming({count!r}): must be a whole number of slots from 0 to {MOST_UPCOMING:,}"
+                f"schedule {self.name}: upcoming({count!r}): must be a whole number of slots, 0 to {MOST_UPCOMING:,}"
             )
         row = self._row = await find(self._app, self.name)
         after = self._app.store.now() if row.next is None else row.next - 1e-3
