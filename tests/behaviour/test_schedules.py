@@ -242,6 +242,18 @@ async def test_a_clock_that_jumps_repeats_no_slot_and_silences_none(tmp_path: An
         assert len(ids) == len(set(ids))
 
 
+@pytest.mark.parametrize("when", [{"every": 0.5}, {"cron": "* * * * * *"}], ids=str)
+async def test_a_clock_set_back_before_a_schedules_beginning_does_not_silence_it(tmp_path: Any, when: Any) -> None:
+    app = App(f"sqlite:///{tmp_path / 'runs.db'}", park_after=0.02)
+    app.clock = clock = Jumping()
+    async with app:
+        schedule = await app.schedule("s", report("x"), **when)
+        await has_started(app, "s", 1)
+        clock.ahead = -3600.0
+        await has_started(app, "s", 3)
+        assert (await schedule.info()).missed == 0
+
+
 # -- overlap ----------------------------------------------------------------------------------
 
 

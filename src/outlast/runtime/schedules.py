@@ -130,7 +130,7 @@ class Schedule:
         since, until = seconds_of(start, "backfill start"), seconds_of(end, "backfill end")
         if until > self._app.store.now():
             raise WrongUse(f"schedule {self.name}: a backfill is of the past, and {end.isoformat()} is still to come")
-        slots = decoded(row.spec).slots(since - 1e-3, row.anchor if row.anchor <= since else _before(row, since))
+        slots = decoded(row.spec).slots(since - 1e-3, row.anchor)
         found = [at for at in islice(slots, MOST_BACKFILLED + 1) if at < until] if since < until else []
         if len(found) > MOST_BACKFILLED:
             raise WrongUse(
@@ -150,12 +150,6 @@ class Schedule:
             raise not_found(self.name, self._app.url)
         self._row = answer.schedule
         look_again(self._app)
-
-
-def _before(row: ScheduleRow, since: float) -> float:
-    """Return a moment before `since` from which the schedule's interval counts to the same slots."""
-    every = decoded(row.spec).every
-    return row.anchor if not every else row.anchor - every * (int((row.anchor - since) / every) + 1)
 
 
 async def put(app: Client, row: ScheduleRow, paused: bool | None) -> Schedule:
