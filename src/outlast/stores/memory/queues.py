@@ -135,6 +135,10 @@ def draw_rate(t: Tables, verb: DrawRate) -> Answer:
     now = t.clock.wall()
     names = {RATE + draw.rate: draw for draw in verb.draws}
     t.uses = [u for u in t.uses if u.name not in names or u.at > now - 2 * names[u.name].window]
+    for name, draw in names.items():
+        last = max((u.at for u in t.uses if u.name == name and u.taken), default=None)
+        if (since := turns.given_before_set_back(now, draw.window, last)) is not None:
+            t.uses = [u for u in t.uses if u.name != name or u.taken or u.at <= since]
     taken_key = turns.taken_key(verb.key, verb.claim)
     mine = [u for u in t.uses if u.key in (verb.key, taken_key)]
     at = turns.given([u.at for u in mine], len(names), now, verb.slack)
