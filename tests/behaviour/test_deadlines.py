@@ -223,6 +223,17 @@ async def test_a_child_that_no_worker_begins_by_its_deadline_fails_and_its_paren
         assert "had not begun, since no worker was free for it" in child.error
 
 
+@pytest.mark.parametrize("options", [{}, {"delay": LATER}], ids=["due", "put off"])
+async def test_whoever_waits_is_told_of_a_deadline_though_no_worker_is_alive(
+    open_app: OpenApp, options: dict[str, float]
+) -> None:
+    async with open_app(worker=False) as client:
+        run = await client.start(sleeper.options(**options)(), deadline=0.1)
+        await failed_with(run, RunTimeout)
+        info = await run.info()
+        assert (info.status, info.started) == ("failed", None)
+
+
 async def test_resuming_a_run_that_its_deadline_ended_lifts_the_deadline(open_app: OpenApp) -> None:
     async with open_app() as app:
         run = await app.start(sleeper(), deadline=0.1)

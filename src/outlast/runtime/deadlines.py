@@ -6,19 +6,24 @@ that has been asked to end in another way cleans up and ends, whatever its deadl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from outlast.core.deadlines import DEADLINE, run_timeout
 from outlast.core.errors import RunTimeout, StoreError
 from outlast.core.records import Kind, RunRow
 from outlast.runtime.notices import of_error
+from outlast.stores.protocol import MOST_OVERDUE
 from outlast.stores.time_verbs import Expire
 from outlast.stores.verbs import Answer, Done
 
 if TYPE_CHECKING:
+    from outlast.runtime.client import Client
     from outlast.runtime.execution import Execution
     from outlast.runtime.worker import Worker
+
+CLIENT_EXPIRES_WITHIN_S = 5.0
+"""So long a client goes on asking a store that is away; then it looks anew what is overdue."""
 
 
 def deadline_ahead(execution: Execution) -> float | None:
@@ -38,13 +43,30 @@ def cancel_at_deadline(execution: Execution, now: float) -> None:
 
 def expire_unbegun(worker: Worker, rows: Sequence[RunRow]) -> None:
     """End runs that nobody has begun by their deadlines: whoever waits for them is told."""
+
+    def ended(woke: Sequence[int]) -> None:
+        worker.look_at_ends()
+        worker.wake(woke)
+
+    _expire(worker, worker.id, rows, ended)
+
+
+async def expire_for_client(client: Client) -> None:
+    """Do the same in a process that waits for results and has no worker: there may be none at all."""
+    rows: list[RunRow] = await client._read(client.store.overdue, MOST_OVERDUE)
+    _expire(client, None, rows, lambda _: client.ends.look_soon())
+
+
+def _expire(
+    by: Worker | Client, worker: str | None, rows: Sequence[RunRow], ended: Callable[[Sequence[int]], None]
+) -> None:
     for row in rows:
         error = run_timeout(row, row.deadline or 0.0, begun=False)
 
         def done(answer: Answer | StoreError, row: RunRow = row, error: RunTimeout = error) -> None:
             if isinstance(answer, Done):
-                worker.notices("run.ended", run=row.id, workflow=row.workflow, status="failed", **of_error(error))
-                worker.look_at_ends()
-                worker.wake(answer.woke)
+                by.notices("run.ended", run=row.id, workflow=row.workflow, status="failed", **of_error(error))
+                ended(answer.woke)
 
-        worker.writer.submit(Expire(worker=worker.id, run=row.pk, error=worker.codec.encode_error(error)), done)
+        verb = Expire(worker=worker, run=row.pk, error=by.codec.encode_error(error))
+        by.writer.submit(verb, done, None if worker is not None else CLIENT_EXPIRES_WITHIN_S)
