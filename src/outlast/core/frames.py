@@ -77,8 +77,9 @@ def where_defined(function: Callable[..., Any]) -> str:
     while inner is not None:
         function, inner = inner, getattr(inner, "__wrapped__", None) or getattr(inner, "func", None)
     code = getattr(function, "__code__", None)
-    users = isinstance(code, CodeType) and not code.co_filename.startswith(_OUTLAST)
-    return _place(code, code.co_firstlineno) if users else ""
+    if not isinstance(code, CodeType) or code.co_filename.startswith(_OUTLAST):
+        return ""
+    return _place(code, code.co_firstlineno)
 
 
 def locate(error: BaseException, function: Callable[..., Any]) -> None:

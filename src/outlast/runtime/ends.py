@@ -1,8 +1,8 @@
 """Waiting for the ends of runs, whoever executes them.
 
 A run that this process executes tells of its end itself. For all others the store is asked: soon after it changed; and
-for all that are waited for, now and then in any case. Whoever stops waiting changes nothing for the run. A process that waits
-and has no worker ends the runs, too, that nobody has begun by their deadlines: there may be no worker to do it.
+for all that are waited for, now and then in any case. Whoever stops waiting changes nothing for the run. A process that
+waits and has no worker ends the runs, too, that nobody has begun by their deadlines: there may be no worker to do it.
 """
 
 from __future__ import annotations
