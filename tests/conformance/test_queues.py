@@ -266,6 +266,19 @@ def test_the_rates_of_queues_and_of_steps_have_the_same_margin(world: World, per
     assert Rate("r", 1, per, 1.0).draw((), {}, "a step").window == pytest.approx(window)
 
 
+def test_a_queue_says_how_many_have_begun_within_the_time_of_its_rate(world: World) -> None:
+    declare(world, rate=2, per=10.0)
+    put(world, "a", "b", "c")
+    begun = [world.store.queues()[0].begun]
+    for _ in range(3):
+        claim(world, limit=1)
+        world.clock.advance(5)
+        begun.append(world.store.queues()[0].begun)
+    world.clock.advance(20)
+    assert begun == [0, 1, 2, 1]
+    assert world.store.queues()[0].begun == 0
+
+
 def test_only_the_first_claim_of_a_run_counts_for_the_rate(world: World) -> None:
     declare(world, rate=1, per=10.0)
     put(world, "a", "b")

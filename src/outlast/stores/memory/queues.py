@@ -76,6 +76,8 @@ def _waiting(t: Tables, name: str, workflows: Sequence[str], now: float, *, begu
 
 
 def _begun(t: Tables, row: QueueRow, now: float) -> Begun:
+    if row.limits.rate is None:
+        return Begun(0, 0.0)
     window, name = row.limits.window, QUEUE + row.name
     newest = sorted((u.at for u in t.uses if u.name == name and now - window < u.at <= now + window), reverse=True)
     newest = newest[: row.limits.rate]
@@ -113,16 +115,17 @@ def queue_states(t: Tables, keys: int) -> list[QueueState]:
     """Return what is on each queue, by name."""
     waiting: dict[tuple[str, str], list[float]] = {}
     running: Counter[tuple[str, str]] = Counter()
+    now = t.clock.wall()
     for row in (entry.row for entry in t.runs.values() if entry.row.queue):
         if row.status is Status.RUNNING:
             running[row.queue, row.queue_key] += 1
         elif row.due is not None:
             waiting.setdefault((row.queue, row.queue_key), []).append(row.due)
     return turns.states(
-        {name: QueueState(row=copy.copy(row)) for name, row in t.queues.items()},
+        {n: QueueState(row=copy.copy(row), begun=_begun(t, row, now).count) for n, row in t.queues.items()},
         [(*place, len(dues), min(dues)) for place, dues in waiting.items()],
         [(*place, count) for place, count in running.items()],
-        t.clock.wall(),
+        now,
         keys,
     )
 

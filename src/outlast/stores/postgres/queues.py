@@ -179,6 +179,10 @@ def next_due(db: Db, names: Sequence[str], queues: Sequence[str], worker: str, n
 
 def queue_states(db: Db, now: float, keys: int) -> list[QueueState]:
     """Return what is on each queue, by name."""
+
+    def look(sql: str, *values: object) -> list[Row]:
+        return db.execute(sql, values, binary=True).fetchall()
+
     states = {row[0]: QueueState(row=queue_row(row)) for row in db.execute(QUEUES, binary=True).fetchall()}
     waiting = db.execute(
         "SELECT queue, queue_key, count(*), min(due) FROM runs WHERE queue <> '' AND due IS NOT NULL GROUP BY 1, 2",
@@ -187,4 +191,6 @@ def queue_states(db: Db, now: float, keys: int) -> list[QueueState]:
     running = db.execute(
         "SELECT queue, queue_key, count(*) FROM runs WHERE queue <> '' AND owner IS NOT NULL GROUP BY 1, 2", binary=True
     ).fetchall()
+    for state in states.values():
+        state.begun = _begun(look, state.row, now).count
     return turns.states(states, waiting, running, now, keys)

@@ -172,6 +172,10 @@ def next_due(
 
 def queue_states(db: apsw.Connection, now: float, keys: int) -> list[QueueState]:
     """Return what is on each queue, by name."""
+
+    def look(sql: str, *values: Any) -> list[Row]:
+        return db.execute(sql, values).fetchall()
+
     states = {str(row[0]): QueueState(row=queue_row(row)) for row in db.execute(QUEUES).fetchall()}
     waiting: list[Any] = db.execute(
         "SELECT queue, queue_key, count(*), min(due) FROM runs WHERE queue <> '' AND due IS NOT NULL GROUP BY 1, 2"
@@ -179,6 +183,8 @@ def queue_states(db: apsw.Connection, now: float, keys: int) -> list[QueueState]
     running: list[Any] = db.execute(
         "SELECT queue, queue_key, count(*) FROM runs WHERE queue <> '' AND owner IS NOT NULL GROUP BY 1, 2"
     ).fetchall()
+    for state in states.values():
+        state.begun = _begun(look, state.row, now).count
     return turns.states(states, waiting, running, now, keys)
 
 
