@@ -11,6 +11,7 @@ import pytest
 
 import outlast
 from outlast import App, RunConflict, Schedule, ScheduleInfo, ScheduleNotFound, WrongUse, step, workflow
+from outlast.runtime import timetable
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.declared import DECLARED, row_of_schedule
 from outlast.runtime.slots import spec_of
@@ -284,6 +285,32 @@ async def test_slots_that_come_while_a_run_has_not_ended(open_app: OpenApp, over
         door.open()
         await has_started(app, "s", 4)
         assert (await schedule.info()).missed == 0
+
+
+async def test_so_many_slots_wait_and_those_after_them_are_missed(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timetable, "MOST_QUEUED", 3)
+    door = Door()
+
+    @step
+    async def wait() -> None:
+        await door.passed()
+
+    @workflow
+    async def slow() -> None:
+        await wait()
+
+    async with open_app() as app:
+        schedule = await app.schedule("s", slow(), every=0.1, overlap="queue")
+
+        async def full() -> bool:
+            return (await schedule.info()).missed >= 2
+
+        await eventually(full)
+        info = await schedule.info()
+        assert (info.waiting, info.started, info.skipped) == (3, 1, 0)
+        door.open()
 
 
 # -- by hand --------------------------------------------------------------------------------

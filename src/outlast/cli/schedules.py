@@ -18,7 +18,7 @@ from outlast.core.errors import WrongUse
 from outlast.runtime.app import App
 from outlast.runtime.schedules import Schedule, ScheduleInfo
 
-COLUMNS = ("schedule", "workflow", "when", "next", "started", "skipped", "missed", "last run")
+COLUMNS = ("schedule", "workflow", "when", "next", "started", "waiting", "skipped", "missed", "last run")
 
 
 class Action(StrEnum):
@@ -123,7 +123,8 @@ def _row(info: ScheduleInfo, now: float) -> Sequence[str]:
     when = info.problem or (f"every {info.every:g} s" if info.every else f"{info.cron} {info.timezone}")
     upcoming = "paused" if info.next is None else f"{_iso(info.next)} ({ago(info.next.timestamp(), now)})"
     return (
-        info.name, info.workflow, when, upcoming, str(info.started), str(info.skipped), str(info.missed), info.last,
+        info.name, info.workflow, when, upcoming, str(info.started), str(info.waiting), str(info.skipped),
+        str(info.missed), info.last,
     )  # fmt: skip
 
 

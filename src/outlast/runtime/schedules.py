@@ -38,7 +38,7 @@ class ScheduleInfo:
     - `last`: the id of the run that it started last, for the slot `last_slot`.
     - `started`: how many slots got their runs. `skipped`: how many did not, since the run before had not ended.
       `missed`: how many came while nobody could start them, and were not made up for. `waiting`: slots whose runs
-      wait for the end of the one before.
+      wait for the end of the one before, 1,000 at most.
     - `problem`: why it cannot be followed here, for example since a time zone is missing.
     """
 
