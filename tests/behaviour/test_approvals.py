@@ -236,7 +236,7 @@ async def test_a_question_that_nobody_answers_in_time_is_asked_of_somebody_else(
         await app.approve(asked.id, by="eve")
         (first,) = await app.approvals(status="expired")
         assert await run.result() == f"nobody answered approval {first.id} within 0.05 s: Refund? eve"
-        with pytest.raises(outlast.AlreadyAnswered, match=f"approval '{first.id}' was expired already"):
+        with pytest.raises(outlast.AlreadyAnswered, match=f"approval '{first.id}' has expired"):
             await app.approve(first.id, by="late")
 
 
@@ -253,6 +253,30 @@ async def test_it_expires_while_its_run_is_parked(open_app: OpenApp, ears: Ears)
         run = await app.start(impatient(), id="one")
         notice = await ears.hear("run.parked", run="one")
         assert notice.data["due"] is not None
+        assert await run.result() == "nobody"
+
+
+async def test_an_answer_after_its_time_is_refused_also_while_no_worker_has_its_run(
+    open_app: OpenApp, ears: Ears
+) -> None:
+    @workflow(name="too_late")
+    async def impatient() -> str:
+        try:
+            return (await outlast.approve("Now?", timeout=0.3)).by
+        except TimeoutError:
+            return "nobody"
+
+    async with open_app(on_event=ears, park_after=0) as app:
+        run = await app.start(impatient(), id="one")
+        await ears.hear("run.parked", run="one")
+        await app.hold("one")
+        (expired,) = await open_ones(app, status="expired")
+        assert await run.approvals() == []
+        for answer in (app.approve, app.reject):
+            with pytest.raises(outlast.AlreadyAnswered, match=f"approval '{expired.id}' has expired: Now") as refused:
+                await answer(expired.id, by="late")
+            assert refused.value.status == "expired"
+        await app.release("one")
         assert await run.result() == "nobody"
 
 

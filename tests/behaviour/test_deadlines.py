@@ -30,6 +30,11 @@ async def sleeper() -> str:
 
 
 @workflow
+async def tidying(what: str) -> str:
+    return await tidy(what)
+
+
+@workflow
 async def stubborn() -> str:
     try:
         await asyncio.sleep(LATER)
@@ -220,7 +225,50 @@ async def test_a_child_that_no_worker_begins_by_its_deadline_fails_and_its_paren
         assert await run.result() == "child: RunTimeout, True"
         (child,) = await app.runs(workflow="sleeper")
         assert child.started is None
-        assert "had not begun, since no worker was free for it" in child.error
+        assert "had not begun by its deadline" in child.error
+        assert "(no worker was free for it)" in child.error
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": LATER}], ids=["due", "put off"])
+async def test_whoever_waits_is_told_of_a_deadline_though_no_worker_is_alive(
+    open_app: OpenApp, options: dict[str, float]
+) -> None:
+    async with open_app(worker=False) as client:
+        run = await client.start(sleeper.options(**options)(), deadline=0.1)
+        await failed_with(run, RunTimeout)
+        info = await run.info()
+        assert (info.status, info.started) == ("failed", None)
+        assert ("it was put off until" if options else "no worker is alive") in info.error
+
+
+alone = outlast.queue("alone", concurrency=1)
+waits_on_a_queue = sleeper.options(queue=alone, timeout=0.3)
+tidied_on_a_queue = tidying.options(queue=alone)
+
+
+async def test_a_run_that_its_queue_kept_until_its_deadline_says_so(open_app: OpenApp) -> None:
+    async with open_app(park_after=60) as app:
+        first = await app.start(sleeper.options(queue=alone)())
+        await reaches(first, "running")
+        late = await failed_with(await app.start(waits_on_a_queue()), RunTimeout)
+        assert "had not begun by its deadline" in str(late)
+        assert "(queue alone is at its limit of 1); start it again" in str(late)
+        await app.pause_queue("alone", by="ada")
+        late = await failed_with(await app.start(waits_on_a_queue()), RunTimeout)
+        assert "(queue alone is paused by ada)" in str(late)
+        await first.cancel()
+
+
+async def test_who_waits_for_a_run_on_a_paused_queue_is_told_what_it_waits_for(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        await (await app.start(tidied_on_a_queue("up"))).result()
+        await app.pause_queue("alone", by="ada")
+        run = await app.start(tidied_on_a_queue("down"))
+        with pytest.raises(TimeoutError, match=r"it is pending, and queue alone is paused by ada$"):
+            await run.result(0.05)
+        await app.hold(run.id)
+        with pytest.raises(TimeoutError, match=rf"and it is held back, until: outlast release {run.id}$"):
+            await run.result(0.05)
 
 
 async def test_resuming_a_run_that_its_deadline_ended_lifts_the_deadline(open_app: OpenApp) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import outlast
-from outlast import step, workflow
+from outlast import App, step, workflow
+from outlast.runtime.clock import SystemClock
 from tests.behaviour.flows import executed, note, step_at, waiting_at
 from tests.behaviour.stage import Door, Ears, OpenApp, eventually, reaches, unless_it_ends
 
@@ -214,3 +216,54 @@ async def test_a_drain_lets_steps_in_flight_finish_and_hands_their_runs_back_the
             assert await run.result() == ["passed", "next"]
             assert await started.result() == "after"
     assert executed.count("finished") == 1
+
+
+class SetBack(SystemClock):
+    """A clock whose wall time somebody sets."""
+
+    ahead = 0.0
+
+    def wall(self) -> float:  # type: ignore[override]
+        return SystemClock.wall() + self.ahead
+
+
+@workflow
+async def short_sleep() -> str:
+    await note("before")
+    await asyncio.sleep(0.5)
+    return "on time"
+
+
+@workflow
+async def short_receive() -> str:
+    await note("before")
+    try:
+        return str(await outlast.receive("word", timeout=0.5))
+    except TimeoutError:
+        return "on time"
+
+
+@workflow
+async def short_question() -> str:
+    await note("before")
+    try:
+        return str(await outlast.approve("Yes?", timeout=0.5))
+    except TimeoutError:
+        return "on time"
+
+
+@pytest.mark.parametrize("flow", [short_sleep, short_receive, short_question], ids=lambda flow: flow.name)
+async def test_a_wait_that_a_clock_set_back_has_made_long_is_a_rest(tmp_path: Path, ears: Ears, flow: Any) -> None:
+    """Its place on a queue is free, and once the clock is right again it goes on at once."""
+    app = App(f"sqlite:///{tmp_path / 'runs.db'}", park_after=0.6, on_event=ears)
+    app.clock = clock = SetBack()
+    async with app:
+        run = await app.start(flow(), id="one")
+        await ears.hear("step.ended", run="one")
+        for _ in range(5):  # by the time these are committed, it has settled down to its wait
+            await app.start(napping(3600))
+        clock.ahead = -3600.0
+        notice = await ears.hear("run.parked", run="one")
+        assert notice.data["due"] - clock.wall() > 3590
+        clock.ahead = 0.0
+        assert await run.result(10) == "on time"

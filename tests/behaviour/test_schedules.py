@@ -11,6 +11,7 @@ import pytest
 
 import outlast
 from outlast import App, RunConflict, Schedule, ScheduleInfo, ScheduleNotFound, WrongUse, step, workflow
+from outlast.runtime import timetable
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.declared import DECLARED, row_of_schedule
 from outlast.runtime.slots import spec_of
@@ -241,6 +242,18 @@ async def test_a_clock_that_jumps_repeats_no_slot_and_silences_none(tmp_path: An
         assert len(ids) == len(set(ids))
 
 
+@pytest.mark.parametrize("when", [{"every": 0.5}, {"cron": "* * * * * *"}], ids=str)
+async def test_a_clock_set_back_before_a_schedules_beginning_does_not_silence_it(tmp_path: Any, when: Any) -> None:
+    app = App(f"sqlite:///{tmp_path / 'runs.db'}", park_after=0.02)
+    app.clock = clock = Jumping()
+    async with app:
+        schedule = await app.schedule("s", report("x"), **when)
+        await has_started(app, "s", 1)
+        clock.ahead = -3600.0
+        await has_started(app, "s", 3)
+        assert (await schedule.info()).missed == 0
+
+
 # -- overlap ----------------------------------------------------------------------------------
 
 
@@ -271,6 +284,32 @@ async def test_slots_that_come_while_a_run_has_not_ended(open_app: OpenApp, over
         door.open()
         await has_started(app, "s", 4)
         assert (await schedule.info()).missed == 0
+
+
+async def test_so_many_slots_wait_and_those_after_them_are_missed(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timetable, "MOST_QUEUED", 3)
+    door = Door()
+
+    @step
+    async def wait() -> None:
+        await door.passed()
+
+    @workflow
+    async def slow() -> None:
+        await wait()
+
+    async with open_app() as app:
+        schedule = await app.schedule("s", slow(), every=0.1, overlap="queue")
+
+        async def full() -> bool:
+            return (await schedule.info()).missed >= 2
+
+        await eventually(full)
+        info = await schedule.info()
+        assert (info.waiting, info.started, info.skipped) == (3, 1, 0)
+        door.open()
 
 
 # -- by hand --------------------------------------------------------------------------------
@@ -318,6 +357,17 @@ async def test_a_backfill_of_an_interval_reaches_before_the_schedules_beginning(
         (first, *_) = await schedule.upcoming(1)
         stretch = first - dt.timedelta(minutes=10), first - dt.timedelta(minutes=8)
         assert len(await schedule.backfill(*stretch)) == 2
+
+
+@pytest.mark.parametrize("count", [1_001, 1_000_000, -1, 2.0, "5"])
+async def test_so_many_upcoming_slots_that_the_event_loop_would_stand_still_are_refused(
+    open_app: OpenApp, count: Any
+) -> None:
+    async with open_app() as app:
+        schedule = await app.schedule("s", report("x"), cron="* * * * *")
+        with pytest.raises(WrongUse, match=r"schedule s: upcoming\(.*slots, 0 to 1,000"):
+            await schedule.upcoming(count)
+        assert len(await schedule.upcoming(1_000)) == 1_000
 
 
 async def test_a_backfill_that_makes_no_sense_is_refused(open_app: OpenApp) -> None:

@@ -63,6 +63,11 @@ async def slow() -> None:
 
 
 @workflow
+async def to_nobody() -> None:
+    await outlast.send("nobody", "hello")
+
+
+@workflow
 async def parent() -> int:
     return await looking()
 
@@ -94,6 +99,15 @@ async def test_an_error_that_no_line_raised_names_the_function(open_app: OpenApp
         await failure(run)
         info = await run.info()
     assert info.where.endswith(" in too_slow")
+
+
+async def test_an_error_of_outlasts_own_step_names_the_users_line_that_awaited_it(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(to_nobody())
+        assert isinstance(await failure(run), outlast.RunNotFound)
+        info, (sending,) = await run.info(), await run.steps()
+    assert info.where.endswith(at(to_nobody))
+    assert sending.where == ""
 
 
 async def test_notices_carry_the_traceback_without_the_lines_of_outlast(open_app: OpenApp, ears: Ears) -> None:

@@ -119,6 +119,14 @@ def test_a_run_that_nobody_began_by_its_deadline_fails_and_its_parent_is_told(wo
     assert world.store.overdue(10) == []
 
 
+def test_a_client_that_waits_may_say_so_too_and_has_no_lease_to_lose(world: World) -> None:
+    run = late(world)
+    assert twice(world, Expire(worker=None, run=run.pk, error=b"late")) == [Done()]
+    assert world.get(run.pk).status is Status.FAILED
+    begun = world.running("begun", deadline=world.clock.wall() - 1.0)
+    assert isinstance(world.do(Expire(worker=None, run=begun.pk, error=b"late")), Refused)
+
+
 def test_a_run_whose_deadline_is_still_to_come_is_not_overdue(world: World) -> None:
     world.worker()
     run = world.start(deadline=world.clock.wall() + 5.0)

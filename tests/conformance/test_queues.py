@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outlast.core.queues import Limits
+from outlast.core.queues import Limits, Rate
 from outlast.core.records import RunRow
 from outlast.core.transitions import Status
 from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
@@ -249,12 +249,34 @@ def test_no_more_begin_in_any_stretch_of_time_than_the_rate_says(world: World) -
     assert claim(world, limit=1) == ["a"]
     world.clock.advance(6)
     assert claim(world) == ["b"]
-    assert due(world) == start + 10
-    world.clock.advance(3.9)
+    assert due(world) == start + 11  # a tenth of the time later than the rate says: the margin of what is let in
+    world.clock.advance(4.9)
     assert claim(world) == []
     world.clock.advance(0.2)
     assert claim(world) == ["c"]
-    assert due(world) == start + 16
+    assert due(world) == start + 17
+
+
+@pytest.mark.parametrize(("per", "window"), [(0.1, 0.15), (2.0, 2.2), (3600.0, 3601.0)])
+def test_the_rates_of_queues_and_of_steps_have_the_same_margin(world: World, per: float, window: float) -> None:
+    declare(world, rate=1, per=per)
+    put(world, "a", "b")
+    assert claim(world) == ["a"]
+    assert due(world) == pytest.approx(world.clock.wall() + window)
+    assert Rate("r", 1, per, 1.0).draw((), {}, "a step").window == pytest.approx(window)
+
+
+def test_a_queue_says_how_many_have_begun_within_the_time_of_its_rate(world: World) -> None:
+    declare(world, rate=2, per=10.0)
+    put(world, "a", "b", "c")
+    begun = [world.store.queues()[0].begun]
+    for _ in range(3):
+        claim(world, limit=1)
+        world.clock.advance(5)
+        begun.append(world.store.queues()[0].begun)
+    world.clock.advance(20)
+    assert begun == [0, 1, 2, 1]
+    assert world.store.queues()[0].begun == 0
 
 
 def test_only_the_first_claim_of_a_run_counts_for_the_rate(world: World) -> None:

@@ -109,6 +109,18 @@ def test_a_clock_set_back_holds_up_nobody_for_longer_than_a_window(world: World)
     assert 0 <= ask(world, run, "k2") <= WINDOW
 
 
+def test_a_clock_set_back_has_nobody_wait_behind_those_who_waited_already(world: World) -> None:
+    run = world.running()
+    assert [ask(world, run, f"k{n}") for n in range(5)] == [0, 0, 10, 10, 20]
+    world.clock.wall_s -= 3600
+    assert 0 <= ask(world, run, "new") <= WINDOW
+    assert 0 <= ask(world, run, "k2") <= WINDOW, "whoever asks again, having waited, has no other turn than who is new"
+    world.clock.wall_s += 3600
+    turns = sorted(ask(world, run, name) for name in ("k3", "k4", "k5", "k6"))
+    assert turns[0] >= 0
+    assert turns[2] >= turns[0] + WINDOW
+
+
 def test_no_stretch_of_time_has_more_than_the_rate(world: World) -> None:
     """Random amounts at random times; every moment at which one begins is the end of a window that is checked."""
     draws, run = random.Random(7), world.running()

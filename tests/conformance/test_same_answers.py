@@ -194,10 +194,11 @@ class SameAnswers(RandomCourses):
         claim_by = self._worker(worker) if worker else None
         self.batch.append(StartRun(run=self._new(id, workflow, value, **fields), claim_by=claim_by, **fence))
 
-    @rule(worker=workers, pk=pks)
+    @rule(worker=st.integers(0, 3), pk=pks)
     def expire(self, worker: int, pk: int) -> None:
         late = self.memory.overdue(1) or [self._run(pk)]
-        self.batch.append(Expire(worker=self._worker(worker), run=late[0].pk, error=b"late"))
+        by = self._worker(worker) if worker else None
+        self.batch.append(Expire(worker=by, run=late[0].pk, error=b"late"))
 
     @rule(name=schedule_names, spec=st.sampled_from(["{}", "{ }"]), paused=st.sampled_from([None, None, True, False]))
     def put_schedule(self, name: str, spec: str, paused: bool | None) -> None:

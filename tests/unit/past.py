@@ -9,9 +9,11 @@ from typing import Any
 import apsw
 
 from outlast.cli.exits import ExitCode
+from outlast.core.queues import Limits
 from outlast.core.records import Record, RunRow, WorkerRow
 from outlast.core.transitions import Reason
 from outlast.runtime.clock import SystemClock
+from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.verbs import Claim, Register, StartRun, Stick, Write
 from tests.unit.outlast_command import Outlast
@@ -36,9 +38,9 @@ class Past:
         self.clock = Clock()
         self.store = SqliteStore(str(command.store), self.clock)
 
-    def start(self, id: str, workflow: str = "fulfil", module: str = "shop") -> None:
+    def start(self, id: str, workflow: str = "fulfil", module: str = "shop", queue: str = "") -> None:
         code = f"{module}:{workflow}"
-        row = RunRow(pk=0, id=id, incarnation=id, workflow=workflow, definition=code, input=b"[[1],{}]")
+        row = RunRow(pk=0, id=id, incarnation=id, workflow=workflow, definition=code, input=b"[[1],{}]", queue=queue)
         self.store.transact([StartRun(run=row)])
 
     def register(self, worker: str = "w", *serves: str, **fields: Any) -> None:
@@ -46,8 +48,13 @@ class Past:
         row = WorkerRow(id=worker, serves=serves, **known | fields)
         self.store.transact([Register(worker=row, lease_s=30.0)])
 
-    def claim(self, worker: str = "w", workflow: str = "fulfil") -> RunRow:
-        verb = Claim(worker=worker, workflows=(workflow,), limit=1)
+    def queue(self, name: str, *, paused_by: str = "", **limits: Any) -> None:
+        self.store.transact([DeclareQueue(name=name, limits=Limits(**limits))])
+        if paused_by:
+            self.store.transact([PauseQueue(name=name, paused=True, by=paused_by)])
+
+    def claim(self, worker: str = "w", workflow: str = "fulfil", queue: str = "") -> RunRow:
+        verb = Claim(worker=worker, workflows=(workflow,), limit=1, queues=(queue,) if queue else ())
         answer: Any = self.store.transact([verb])[0]
         row: RunRow = answer.runs[0]
         return row

@@ -9,6 +9,7 @@ import pytest
 from outlast import sync, workflow
 from outlast.cli.exits import ExitCode
 from tests.unit.outlast_command import Outlast
+from tests.unit.past import change
 
 
 @workflow
@@ -30,6 +31,13 @@ def test_they_are_listed_with_what_became_of_their_slots(command: Outlast) -> No
     shown = command.here("schedules").stdout
     assert "nightly" in shown
     assert "0 3 * * * Europe/Berlin" in shown
+
+
+def test_the_slots_that_wait_for_the_run_before_are_in_the_list(command: Outlast) -> None:
+    change(command, "UPDATE schedules SET backlog = '[1.0,2.0,3.0]'")
+    assert command.json("schedules")[0]["waiting"] == 3
+    heads, row = command.here("schedules").stdout.splitlines()
+    assert row[heads.index("WAITING") :].split()[0] == "3"
 
 
 def test_one_is_shown_with_its_next_slots(command: Outlast) -> None:

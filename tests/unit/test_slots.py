@@ -73,7 +73,7 @@ def test_intervals_count_from_when_the_schedule_began() -> None:
     spec = spec_of(None, 10.0, "UTC", "one", 100, 60.0, "skip")
     assert moments(spec, 5.0, 3, anchor=5.0) == [15.0, 25.0, 35.0]
     assert moments(spec, 15.0, 1, anchor=5.0) == [25.0]
-    assert moments(spec, 0.0, 1, anchor=5.0) == [15.0]
+    assert moments(spec, -12.0, 3, anchor=5.0) == [-5.0, 5.0, 15.0]  # as a clock set back, or a backfill, asks
 
 
 def test_an_interval_has_no_slot_twice_whatever_its_fractions() -> None:

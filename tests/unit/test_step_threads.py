@@ -116,6 +116,24 @@ def test_closing_cancels_what_has_not_begun_and_waits_for_nothing() -> None:
     end_of(threads)
 
 
+def test_what_has_not_ended_is_tasks_and_never_threads_that_have_nothing_to_do() -> None:
+    threads, gate = StepThreads(2), Gate()
+    held, waiting = [threads.submit(gate.pass_through) for _ in range(2)], threads.submit(int)
+    gate.reached(2)
+    assert threads.unended == 3
+    threads.close()
+    assert waiting.cancelled()
+    assert threads.unended == 2
+    counts = list[int]()
+    held[1].add_done_callback(lambda _: counts.append(threads.unended))  # its thread lives: this is called in it
+    gate.open()
+    for future in held:
+        future.result(WAIT_S)
+    end_of(threads)
+    assert counts[0] <= 1
+    assert threads.unended == 0
+
+
 def test_they_are_daemons() -> None:
     threads = StepThreads(1)
     assert threads.submit(threading.current_thread).result(WAIT_S).daemon

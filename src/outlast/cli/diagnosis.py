@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from outlast.cli.advice import advice_for, why_stuck
-from outlast.cli.fleet import Fleet, Lag, fleet_of, lags_of, versions_text
+from outlast.cli.fleet import Fleet, Lag, Queued, fleet_of, lags_of, queued_of, versions_text
 from outlast.cli.opening import Where
 from outlast.cli.outboxes import SeenOutbox, look_at
 from outlast.cli.stranded import held_back, standing_still, stranded
 from outlast.cli.wording import counted, lasted
 from outlast.core.errors import OutlastError
-from outlast.core.records import Record, RunRow
+from outlast.core.records import QueueState, Record, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.held_up import queue_states, why_queued
 from outlast.runtime.registry import STEP_PREFIX
 from outlast.runtime.seen import if_renamed, still_executes, why_nobody
 from outlast.stores.databases.source import Source
@@ -56,6 +57,7 @@ class Diagnosis:
     findings: list[Finding]
     now: float
     lags: list[Lag] = field(default_factory=list)
+    queued: list[Queued] = field(default_factory=list)
     outboxes: list[SeenOutbox] = field(default_factory=list)
     looked_at_all: bool = True
 
@@ -82,12 +84,15 @@ def _diagnose_store(app: App, where: Where, *, check: bool) -> Diagnosis:
     found.findings += _stuck(app, found, where)
     due = _runs(app, found, Status.PENDING, Status.WAITING, due_before=found.now, held=False)
     found.lags = lags_of(due, found.now, store, all_seen=len(due) < MOST_RUNS)
-    unserved = {lag.workflow for lag in found.lags if why_nobody(found.fleet.workers, lag.workflow)}
+    names = {run.workflow for run in due}
+    unserved = {name for name in names if why_nobody(found.fleet.workers, name)}
+    queues = queue_states(store, due)
+    found.queued = queued_of(due, queues, found.now)
     orphans = store.orphans()
     dead = list(_facts_of_dead(running, found, orphans))
     left = [] if found.fleet.alive else [run for _, runs in dead for run in runs]
     found.findings += _missing([run for run in due if run.workflow in unserved], left, orphans, found, where)
-    found.findings += _crowded([run for run in due if run.workflow not in unserved], found)
+    found.findings += _crowded([run for run in due if run.workflow not in unserved], queues, found.now, where)
     for fact, runs in dead if found.fleet.alive else ():
         what = f"{fact}; a living worker takes them over"
         found.findings.append(Finding(what, [], needs_person=False, runs=[run.id for run in runs]))
@@ -154,12 +159,18 @@ def _records(app: App, run: RunRow) -> list[Record]:
         return []
 
 
-def _crowded(due: list[RunRow], found: Diagnosis) -> Iterator[Finding]:
-    """Yield a finding for each workflow whose due runs nobody claims although living workers may."""
-    overdue = [run for run in due if run.due is not None and run.due <= found.now - OVERDUE_S]
-    for fact, runs in _facts_of_due(overdue, found.now):
-        what = f"{fact}: the workers that know it are full"
-        yield Finding(what, [], needs_person=False, runs=[run.id for run in runs])
+def _crowded(due: list[RunRow], queues: dict[str, QueueState], now: float, where: Where) -> Iterator[Finding]:
+    """Yield a finding for each workflow, and each reason, whose due runs nobody claims although living workers may."""
+    by_reason: dict[tuple[str, str], list[RunRow]] = {}
+    for run in due:
+        if run.due is not None and run.due <= now - OVERDUE_S:
+            why = why_queued(run, queues)
+            paused = run.queue if why and queues[run.queue].row.paused is not None else ""
+            by_reason.setdefault((why or "the workers that know it are full", paused), []).append(run)
+    for (why, paused), overdue in by_reason.items():
+        do = ["go on with it, when it is time:", f"  {where.command('queues', '--resume', paused)}"] if paused else []
+        for fact, runs in _facts_of_due(overdue, now):
+            yield Finding(f"{fact}: {why}", do, needs_person=False, runs=[run.id for run in runs])
 
 
 def _facts_of_due(due: list[RunRow], now: float) -> Iterator[tuple[str, list[RunRow]]]:

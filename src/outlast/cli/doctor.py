@@ -177,6 +177,10 @@ def _json(found: Diagnosis) -> dict[str, Any]:
             {"workflow": lag.workflow, "runs": lag.runs, "oldest": lag.oldest or None, "waits_s": lag.waits_s}
             for lag in found.lags
         ],
+        "queued": [
+            {"queue": each.queue, "why": each.why, "runs": each.runs, "oldest": each.oldest, "waits_s": each.waits_s}
+            for each in found.queued
+        ],
         "outboxes": list(outboxes_json(found.outboxes)),
         "oldest_running": None if oldest is None else {"id": oldest.id, "started": iso_time(oldest.started)},
         "findings": [

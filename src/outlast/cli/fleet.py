@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from outlast.cli.wording import counted
-from outlast.core.records import RunRow
+from outlast.core.records import QueueState, RunRow
+from outlast.runtime.held_up import why_queued
 from outlast.runtime.seen import SeenWorker, seen_workers
 from outlast.stores.protocol import Store
 
@@ -80,6 +81,17 @@ class Lag:
     waits_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The runs that are due and that their queue lets wait: how many, how long the oldest has waited, and why."""
+
+    queue: str
+    why: str
+    runs: int
+    oldest: str
+    waits_s: float
+
+
 def fleet_of(store: Store) -> Fleet:
     """Return the workers of a store. Blocking."""
     seen, owners, now = seen_workers(store), store.owners(), store.now()
@@ -96,7 +108,7 @@ def _member(worker: SeenWorker, runs: int, now: float) -> Member:
 def lags_of(due: Iterable[RunRow], now: float, store: Store, *, all_seen: bool) -> list[Lag]:
     """Return the lag of each workflow that has runs which are due, longest first.
 
-    A run on a queue waits for its turn, which is no worker's lag: `outlast queues` tells of it. Where not `all_seen` of
+    A run on a queue waits for its turn, which is no worker's lag: `queued_of` tells of it. Where not `all_seen` of
     the due runs are given, the store is asked what the oldest of each workflow is due since.
     """
     by_workflow: dict[str, list[RunRow]] = {}
@@ -110,6 +122,19 @@ def lags_of(due: Iterable[RunRow], now: float, store: Store, *, all_seen: bool) 
             name, since = "", first  # it is none of those that were looked at
         lags.append(Lag(workflow, len(runs), name, max(0.0, now - since)))
     return sorted(lags, key=lambda lag: (-lag.waits_s, lag.workflow))
+
+
+def queued_of(due: Iterable[RunRow], queues: dict[str, QueueState], now: float) -> list[Queued]:
+    """Return what waits on queues, for each queue and reason, longest first."""
+    by_reason: dict[tuple[str, str], list[RunRow]] = {}
+    for run in due:
+        if why := why_queued(run, queues):
+            by_reason.setdefault((run.queue, why), []).append(run)
+    found = []
+    for (queue, why), runs in by_reason.items():
+        oldest = min(runs, key=lambda run: run.due or 0.0)
+        found.append(Queued(queue, why, len(runs), oldest.id, max(0.0, now - (oldest.due or now))))
+    return sorted(found, key=lambda queued: (-queued.waits_s, queued.queue))
 
 
 def versions_text(versions: Counter[str]) -> str:

@@ -18,7 +18,7 @@ from outlast.core.errors import WrongUse
 from outlast.runtime.app import App
 from outlast.runtime.schedules import Schedule, ScheduleInfo
 
-COLUMNS = ("schedule", "workflow", "when", "next", "started", "skipped", "missed", "last run")
+COLUMNS = ("schedule", "workflow", "when", "next", "started", "waiting", "skipped", "missed", "last run")
 
 
 class Action(StrEnum):
@@ -38,7 +38,7 @@ def schedules(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The schedule.", show_default=False)] = None,
     start: Annotated[str | None, typer.Option("--start", metavar="TIME", help="backfill: the first moment.")] = None,
     end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="backfill: up to here, without.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="show: so many of its next slots.")] = 5,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="show: so many of its next slots.")] = 5,
     id: Annotated[str | None, typer.Option("--id", help="trigger: the run's id.")] = None,
     url: Url = None,
     app_name: AppName = None,
@@ -123,7 +123,8 @@ def _row(info: ScheduleInfo, now: float) -> Sequence[str]:
     when = info.problem or (f"every {info.every:g} s" if info.every else f"{info.cron} {info.timezone}")
     upcoming = "paused" if info.next is None else f"{_iso(info.next)} ({ago(info.next.timestamp(), now)})"
     return (
-        info.name, info.workflow, when, upcoming, str(info.started), str(info.skipped), str(info.missed), info.last,
+        info.name, info.workflow, when, upcoming, str(info.started), str(info.waiting), str(info.skipped),
+        str(info.missed), info.last,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
 from outlast.runtime.cuts import why_lost
+from outlast.runtime.held_up import queue_states, why_held_up
 from outlast.runtime.infos import RunInfo, StepInfo, info_of, steps_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
 from outlast.stores.protocol import Loaded, RunFilter, StreamRow
@@ -44,6 +45,7 @@ class Seen:
     children: list[RunRow]
     parent: RunRow | None
     nobody: str  # why nobody executes it, if it should be
+    held_up: str  # why its queue lets it wait, if that does
     workers: list[SeenWorker]
     now: float
     streams: list[StreamRow]
@@ -110,6 +112,7 @@ def _read(app: App, id: str) -> Seen:
         children,
         parent,
         why_idle(run, workers, now),
+        "" if run.held else why_held_up(run, queue_states(app.store, [run]), now),
         workers,
         now,
         app.store.streams(run.pk),
@@ -164,11 +167,14 @@ def _head(seen: Seen) -> Text:
     return Text.assemble(("run ", "dim"), (visible(run.id), "bold"), f"  {visible(run.workflow)}  ", status)
 
 
-def _queue(run: RunRow) -> Iterator[tuple[str, str]]:
-    """Yield where a run on a queue waits."""
+def _queue(seen: Seen) -> Iterator[tuple[str, str]]:
+    """Yield where a run on a queue waits, and for what."""
+    run = seen.run
     if run.queue:
         turn = f", priority {run.priority}" if run.priority else ""
         yield "queue", visible(run.queue + (f" (key {run.queue_key})" if run.queue_key else "") + turn)
+    if seen.held_up:
+        yield "held up", visible(seen.held_up)
 
 
 def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
@@ -190,7 +196,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     yield from _course(run, now)
     if seen.parent is not None:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
-    yield from _queue(run)
+    yield from _queue(seen)
     yield "arguments", shortened(_arguments(run), length)
     if run.status is Status.STUCK:
         yield "stuck", visible_lines(why_stuck(run))
@@ -254,6 +260,7 @@ def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
         fields["child"] = entry.child.id if entry.child is not None else None
         steps.append(fields)
     result = plain(seen.run.result) if seen.run.result is not None else None
+    run |= {"held_up": seen.held_up or None}
     run |= {"arguments": plain(seen.run.input), "result": result, "parent": seen.parent.id if seen.parent else None}
     inbox = [{"kind": row.kind.value, "key": row.key, "created": iso_time(row.created)} for row in seen.loaded.inbox]
     return {

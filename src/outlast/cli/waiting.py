@@ -15,6 +15,7 @@ from outlast.core.errors import OutlastError, RunNotFound
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
+from outlast.runtime.held_up import queue_states, why_held_up
 from outlast.runtime.seen import standing, start_one, why_idle
 
 LOOK_AGAIN_S = 0.25
@@ -48,7 +49,7 @@ async def wait_for_end(app: App, id: str, timeout: float | None, *, as_json: boo
         return readable_run(row, app.codec)
     if error is not None:
         raise error
-    says = standing(row, await workers_of(app), where.worker_for(row))
+    says = standing(row, await workers_of(app), where.worker_for(row), await _held_up(app, row))
     message = f"run {row.id} ({row.workflow}) has not ended within {timeout or 0:g} s; it is {says}"
     tell(message, "TimeoutError", as_json=as_json, run=row.id, status=row.status.value)
     raise Told(ExitCode.TIMED_OUT)
@@ -71,12 +72,19 @@ async def _tell_meanwhile(app: App, id: str, where: Where, *, hint: bool) -> Non
 
 
 async def tell_if_nobody(app: App, run: RunRow, command: str) -> bool:
-    """Say beside the output that nobody executes a run as things stand, and what to type; tell whether that is so."""
+    """Say beside the output why nobody executes a run as things stand, and what to type; tell whether that is so."""
+    if held_up := await _held_up(app, run):
+        print_note(f"run {run.id} waits: {held_up}")
     workers = await workers_of(app)
     why = why_idle(run, workers, await asyncio.to_thread(app.store.now))
     if why:
         print_note(f"run {run.id} waits for a worker: {why}; {start_one(run, workers, command)}")
-    return bool(why)
+    return bool(why or held_up)
+
+
+async def _held_up(app: App, run: RunRow) -> str:
+    """Return why nobody may begin a run now, whoever is free for it; nothing where somebody may."""
+    return await asyncio.to_thread(lambda: why_held_up(run, queue_states(app.store, [run]), app.store.now()))
 
 
 def tell_end(row: RunRow, *, as_json: bool) -> Any:

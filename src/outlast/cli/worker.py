@@ -111,11 +111,14 @@ async def _serve(app: App, talker: Talker) -> None:
     """Execute runs until the first signal, then hand them back."""
     stop = _Stop(asyncio.get_running_loop(), talker)
     async with app:
+        threads = app._worker.pool if app._worker is not None else None
         await _say_ready(app, talker)
         await stop.asked.wait()
-    left = sum(thread.name.startswith("outlast-step") for thread in threading.enumerate())
+    left = threads.unended if threads is not None else 0
     if left:
-        text = f"{counted(left, 'step')} did not end within {app.grace:g} s; the next worker settles what became of it"
+        them = "it" if left == 1 else "them"
+        text = f"{counted(left, 'step')} did not end within {app.grace:g} s"
+        text += f"; the next worker settles what became of {them}"
         talker.say(text, level=logging.WARNING)
     _leave_within(0.1 if left else LEAVE_WITHIN_S)
 

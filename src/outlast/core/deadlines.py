@@ -26,12 +26,13 @@ def moment(seconds: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(min(seconds, LATEST_S), dt.UTC)
 
 
-def run_timeout(run: RunRow, deadline: float, *, begun: bool = True) -> RunTimeout:
-    """Return the error of a run that had not ended, or not even begun, by its deadline."""
+def run_timeout(run: RunRow, deadline: float, *, why_not_begun: str | None = None) -> RunTimeout:
+    """Return the error of a run that had not ended by its deadline, or not even begun, and then why not."""
     when = moment(deadline)
-    did = "had not ended" if begun else "had not begun, since no worker was free for it,"
+    did, why = ("had not ended", "") if why_not_begun is None else ("had not begun", f" ({why_not_begun})")
+    did = f"{did} by its deadline, {when.isoformat(timespec='milliseconds')}{why}"
     return RunTimeout(
-        f"run {run.id} ({run.workflow}) {did} by its deadline, {when.isoformat(timespec='milliseconds')}; start it "
-        f"again with more time, or take it up without a deadline: outlast resume {run.id}",
+        f"run {run.id} ({run.workflow}) {did}; start it again with more time, or take it up without a deadline: "
+        f"outlast resume {run.id}",
         deadline=when,
     )

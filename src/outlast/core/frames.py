@@ -69,12 +69,17 @@ def was_interrupted(error: BaseException) -> bool:
 
 
 def where_defined(function: Callable[..., Any]) -> str:
-    """Return where a function stands, for an error that was raised in calling it: wrong arguments, a timeout."""
+    """Return where a function stands, for an error that was raised in calling it: wrong arguments, a timeout.
+
+    '' for a function of Outlast's own, such as the step that sends a message: the user's line is where it is awaited.
+    """
     inner: Any = function
     while inner is not None:
         function, inner = inner, getattr(inner, "__wrapped__", None) or getattr(inner, "func", None)
     code = getattr(function, "__code__", None)
-    return _place(code, code.co_firstlineno) if isinstance(code, CodeType) else ""
+    if not isinstance(code, CodeType) or code.co_filename.startswith(_OUTLAST):
+        return ""
+    return _place(code, code.co_firstlineno)
 
 
 def locate(error: BaseException, function: Callable[..., Any]) -> None:

@@ -21,6 +21,15 @@ PRIORITIES = 10**9
 SLACK_LEAST_S, SLACK_MOST_S = 0.05, 1.0
 
 
+def slack_s(per: float) -> float:
+    """Return the seconds within which begins what a rate has let in; the window that it counts is longer by so much.
+
+    Between that a store lets a run or a step in and that its code begins lies a commit, which takes now more, now less
+    time: without them, more than allowed would begin in some stretch of time by the clock of who is called.
+    """
+    return max(SLACK_LEAST_S, min(per / 10, SLACK_MOST_S))
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The figures of a queue, as its store keeps them. None is no limit.
 
@@ -34,6 +43,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate: int | None = None
     per: float = 0.0
     fair: bool = True
+
+    @property
+    def window(self) -> float:
+        """Seconds within which no more than `rate` runs are let in."""
+        return self.per + slack_s(self.per)
 
 
 class Queue:
@@ -122,8 +136,8 @@ class Rate:
 
     @property
     def slack(self) -> float:
-        """Seconds within which a step begins after it was let in; the window is longer by so much."""
-        return max(SLACK_LEAST_S, min(self.per / 10, SLACK_MOST_S))
+        """Seconds within which a step begins after it was let in."""
+        return slack_s(self.per)
 
     def draw(self, args: tuple[Any, ...], kwargs: dict[str, Any], step: str) -> Draw:
         """Return what a call with these arguments takes. Raises WrongUse where the weight is none."""

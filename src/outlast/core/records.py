@@ -219,6 +219,7 @@ class QueueState(msgspec.Struct, kw_only=True, gc=False):
     waiting: int = 0
     running: int = 0
     oldest: float | None = None  # when the first of those that could begin was due
+    begun: int = 0  # within the time of its rate; no more than that allows
     keys: dict[str, tuple[int, int]] = {}  # (waiting, running) of the keys with the most
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from outlast.codec import Codec, JsonCodec
@@ -16,6 +17,7 @@ from outlast.core.lost import refuse_app
 from outlast.core.records import RunRow
 from outlast.runtime.client import Client
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.deadlines import expire_for_client
 from outlast.runtime.ends import Ends
 from outlast.runtime.following import Readers
 from outlast.runtime.forgetting import Forgetting
@@ -113,7 +115,8 @@ class App(Client):
         self._store = await or_undone(opening, lambda store: store.close())
         self._pid = os.getpid()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="outlast-read")
-        self.ends = Ends(self._store, self._read, self._executes)
+        expire = None if self._wants_worker else partial(expire_for_client, self)
+        self.ends = Ends(self._store, self._read, self._executes, expire)
         self.readers = Readers(self._store, self._executes)
         self.writer = Writer(self._store, self.clock, self.notices)
         self.writer.on_output = self.readers.tell

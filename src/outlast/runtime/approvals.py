@@ -208,6 +208,7 @@ class Approvals:
             return
         if due > run.worker.now():
             run.worker.at(due, self._watch, pending)
+            run.came_early()
             return
         wait = _wait_of(pending)
         self._settle(wait.id, Standing.EXPIRED, lambda: run.worker.at(run.worker.now() + 0.05, self._watch, pending))

@@ -208,6 +208,7 @@ class Doubt:
             return
         if self.execution.worker.now() < self.due:
             self.execution.worker.at(self.due, self._look_when_due)
+            self.execution.came_early()
         elif self.execution.parking:  # it may no longer be ours to settle
             self.execution.worker.loop.call_later(LOOK_AGAIN_S, self._look_when_due)
         else:

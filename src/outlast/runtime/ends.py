@@ -1,7 +1,8 @@
 """Waiting for the ends of runs, whoever executes them.
 
 A run that this process executes tells of its end itself. For all others the store is asked: soon after it changed; and
-for all that are waited for, now and then in any case. Whoever stops waiting changes nothing for the run.
+for all that are waited for, now and then in any case. Whoever stops waiting changes nothing for the run. A process that
+waits and has no worker ends the runs, too, that nobody has begun by their deadlines: there may be no worker to do it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,17 @@ Read = Callable[..., Awaitable[Any]]
 class Ends:
     """Those who wait for runs to end or to get stuck. Used on the App's event loop."""
 
-    def __init__(self, store: Store, read: Read, executed_here: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        read: Read,
+        executed_here: Callable[[int], bool],
+        expire: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._store = store
         self._read = read
         self._executed_here = executed_here
+        self._expire = expire  # where this process has no worker that does it
         self._waiters: dict[int, list[asyncio.Future[RunRow | None]]] = {}
         self._looking = False
         self._look_again = False
@@ -121,6 +129,8 @@ class Ends:
             if polls % LOOK_FOR_GONE_POLLS == 0:
                 with contextlib.suppress(OutlastError):
                     await self._look_for_gone()
+                    if self._expire is not None:
+                        await self._expire()
             idle += 1
             if idle >= LOOK_ANYWAY_POLLS:
                 idle = 0

@@ -13,12 +13,14 @@ from outlast.core.records import Kind, RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime import registry
 from outlast.runtime.following import StreamItem, StreamReset, decoded, follow
+from outlast.runtime.held_up import queue_states, why_held_up
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo, info_of, shown_value, steps_of
 from outlast.runtime.publishing import check_output_name
 from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
     from outlast.runtime.client import Client
+    from outlast.stores.protocol import Store
 
 R = TypeVar("R")
 
@@ -75,8 +77,12 @@ class Run(Generic[R]):
 
     async def _how_it_stands(self, row: RunRow, after_s: float) -> str:
         app = self._app
-        workers = await app._read(seen_workers, app.store)
-        says = standing(row, workers, worker_command(row, app.url))
+
+        def look(store: Store) -> str:
+            held_up = why_held_up(row, queue_states(store, [row]), store.now())
+            return standing(row, seen_workers(store), worker_command(row, app.url), held_up)
+
+        says = await app._read(look, app.store)
         return f"run {self.id} ({row.workflow}) had not ended after {after_s:g} s: it is {says}"
 
     def _outcome(self, row: RunRow) -> Any:

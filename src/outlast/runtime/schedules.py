@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.amounts import is_whole
 from outlast.core.deadlines import moment
 from outlast.core.errors import ScheduleNotFound, StoreError, WrongUse
 from outlast.core.records import RunRow
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from outlast.runtime.client import Client
 
 MOST_BACKFILLED = 1_000
+MOST_UPCOMING = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class ScheduleInfo:
     - `last`: the id of the run that it started last, for the slot `last_slot`.
     - `started`: how many slots got their runs. `skipped`: how many did not, since the run before had not ended.
       `missed`: how many came while nobody could start them, and were not made up for. `waiting`: slots whose runs
-      wait for the end of the one before.
+      wait for the end of the one before, 1,000 at most.
     - `problem`: why it cannot be followed here, for example since a time zone is missing.
     """
 
@@ -81,7 +83,14 @@ class Schedule:
         return info_of(self._row)
 
     async def upcoming(self, count: int = 5) -> list[dt.datetime]:
-        """Return its next slots, in UTC, whether or not it is paused. Raises ScheduleNotFound."""
+        """Return its next slots, in UTC, whether or not it is paused.
+
+        Raises WrongUse for more than 1,000 of them, ScheduleNotFound.
+        """
+        if not (is_whole(count) and 0 <= count <= MOST_UPCOMING):
+            raise WrongUse(
+                f"schedule {self.name}: upcoming({count!r}): must be a whole number of slots, 0 to {MOST_UPCOMING:,}"
+            )
         row = self._row = await find(self._app, self.name)
         after = self._app.store.now() if row.next is None else row.next - 1e-3
         return [moment(at) for at in islice(decoded(row.spec).slots(after, row.anchor), count)]
@@ -121,7 +130,7 @@ class Schedule:
         since, until = seconds_of(start, "backfill start"), seconds_of(end, "backfill end")
         if until > self._app.store.now():
             raise WrongUse(f"schedule {self.name}: a backfill is of the past, and {end.isoformat()} is still to come")
-        slots = decoded(row.spec).slots(since - 1e-3, row.anchor if row.anchor <= since else _before(row, since))
+        slots = decoded(row.spec).slots(since - 1e-3, row.anchor)
         found = [at for at in islice(slots, MOST_BACKFILLED + 1) if at < until] if since < until else []
         if len(found) > MOST_BACKFILLED:
             raise WrongUse(
@@ -141,12 +150,6 @@ class Schedule:
             raise not_found(self.name, self._app.url)
         self._row = answer.schedule
         look_again(self._app)
-
-
-def _before(row: ScheduleRow, since: float) -> float:
-    """Return a moment before `since` from which the schedule's interval counts to the same slots."""
-    every = decoded(row.spec).every
-    return row.anchor if not every else row.anchor - every * (int((row.anchor - since) / every) + 1)
 
 
 async def put(app: Client, row: ScheduleRow, paused: bool | None) -> Schedule:

@@ -118,9 +118,12 @@ def code_of(of: RunRow | ScheduleRow) -> str:
     return of.definition.partition(":")[0] or "CODE"
 
 
-def standing(run: RunRow, workers: Sequence[SeenWorker], command: str) -> str:
-    """Say how a run stands: its status, what it waits for or who executes it, and what to do where nobody does."""
-    says = run.status.value + (f": {run.detail}" if run.detail else "")
+def standing(run: RunRow, workers: Sequence[SeenWorker], command: str, held_up: str = "") -> str:
+    """Say how a run stands: its status, what it waits for or who executes it, and what to do where nobody does.
+
+    `held_up` says why nobody may begin it now, whoever is free.
+    """
+    says = run.status.value + (f": {run.detail}" if run.detail else "") + (f", and {held_up}" if held_up else "")
     owner = next((worker for worker in workers if worker.row.id == run.owner), None)
     if owner is not None and owner.alive:
         return f"{says} on worker {owner.row.id}"

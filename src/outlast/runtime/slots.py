@@ -51,9 +51,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
     def slots(self, after: float, anchor: float) -> Iterator[float]:
-        """Return the slots after a moment, in order, without end. `anchor` is when the schedule began."""
+        """Return the slots after a moment, in order, without end.
+
+        `anchor` is when the schedule began. An interval has slots before it, too: for a backfill, and for a clock that
+        was set back to before it.
+        """
         if self.every:
-            k = max(floor((after - anchor) / self.every), 0) + 1
+            k = floor((after - anchor) / self.every) + 1
             while anchor + k * self.every <= after:  # since floats are not exact
                 k += 1
             while True:

@@ -34,6 +34,11 @@ class StepThreads:
         """How many tasks would begin at once; below 0, how many wait."""
         return self._most - self._open
 
+    @property
+    def unended(self) -> int:
+        """How many tasks have not ended. A thread that has done its task lives on for a while, and is none of them."""
+        return self._open
+
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         """Call a function in a thread."""
         future: Future[Any] = Future()

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from outlast.core.errors import OutlastError
 from outlast.core.records import RunRow, WorkerRow, WorkerState
 from outlast.runtime.clock import SystemClock
-from outlast.runtime.deadlines import expire_unbegun
+from outlast.runtime.deadlines import expire_unbegun, overdue_because
 from outlast.runtime.declared import DECLARED
 from outlast.runtime.liveness import Alive, probe, remove_lock_file
+from outlast.runtime.seen import SeenWorker
 from outlast.runtime.timetable import Timetable
 from outlast.stores.protocol import Store
 
@@ -293,7 +294,9 @@ class ToldOnLoop:
         self._soon(self._timetable.look)
 
     def overdue(self, runs: Sequence[RunRow]) -> None:
-        self._soon(expire_unbegun, self._worker, runs)
+        store = self._worker.store
+        workers = [SeenWorker(row, row.state.value, None) for row in store.workers()]
+        self._soon(expire_unbegun, self._worker, overdue_because(store, runs, workers))
 
     def silent_loop(self, seconds: float) -> None:
         if seconds:

@@ -35,6 +35,8 @@ class ReopenApproval(Verb, frozen=True, kw_only=True):
 class AnswerApproval(Verb, frozen=True, kw_only=True):
     """Answer an approval that is open, once. -> Done(woke the run) | Refused
 
+    From `due` on, by the store's clock, it has expired, and takes no other answer than that, given by the run's worker.
+
     `run` is the key of the run that asks. `status` is approved or rejected; or expired (only once it is due), or
     withdrawn, which its run no longer hears of. Any other answer puts a message into the run's inbox, whose key is
     `approval_box(id)` and whose value is `message`, and which is not `ok` where it expired. `ask` is what tells the

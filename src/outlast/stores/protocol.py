@@ -219,7 +219,7 @@ class Store(Protocol):
         ...
 
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
-        """Return approvals, oldest first (by pk), above the pk `after`."""
+        """Return approvals, oldest first (by pk), above the pk `after`; one that is open and due as expired."""
         ...
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:

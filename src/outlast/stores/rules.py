@@ -229,11 +229,20 @@ def answer_id(id: str, ask: str) -> str:
     return f"!answer {id} {ask}"
 
 
+def as_it_stands(approval: ApprovalRow, now: float) -> ApprovalRow:
+    """Return an approval as it stands now: one that is due has expired, though no worker may have said so yet."""
+    overdue = approval.status is Standing.OPEN and approval.due is not None and approval.due <= now
+    return replace(approval, status=Standing.EXPIRED) if overdue else approval
+
+
 def cannot_answer(approval: ApprovalRow, answer: Standing, run_status: Status | str, now: float) -> str | None:
     """Say why an approval takes no answer, None where it takes this one."""
+    if answer in (Standing.APPROVED, Standing.REJECTED):
+        approval = as_it_stands(approval, now)
     if approval.status is not Standing.OPEN:
         who = f" by {approval.by}" if approval.by else ""
-        return f"approval {approval.id!r} was {approval.status.value} already{who}"
+        was = "has expired" if approval.status is Standing.EXPIRED else f"was {approval.status.value} already"
+        return f"approval {approval.id!r} {was}{who}"
     if run_status in ENDED:
         return f"approval {approval.id!r} is of no use any more: the run that asked has {Status(run_status).value}"
     if answer is Standing.EXPIRED and (approval.due is None or approval.due > now):

@@ -16,11 +16,11 @@ class Expire(Verb, frozen=True, kw_only=True):
     """End a run that nobody has begun by its deadline: `failed`, with this error; its parents are told.
 
     Legal only while it is `pending`, was never claimed, and its deadline has come by the store's clock. (Whoever has
-    begun is cancelled by its worker instead, and cleans up.) Sent again, it finds the same end. -> Done(woke) |
-    Refused | Fenced
+    begun is cancelled by its worker instead, and cleans up.) So anybody may ask for it: a `worker`, or None, a client
+    that waits. Sent again, it finds the same end. -> Done(woke) | Refused | Fenced
     """
 
-    worker: str
+    worker: str | None
     run: int
     error: bytes
 

@@ -119,7 +119,7 @@ def later(limits: Limits, begun: Begun, old: Iterable[float | None], new: Iterab
     """
     full = not room_in_rate(limits, begun)
     found = [due for due in old if due is not None]
-    return found + [max(due, begun.oldest + limits.per) if full else due for due in new if due is not None]
+    return found + [max(due, begun.oldest + limits.window) if full else due for due in new if due is not None]
 
 
 def states(
@@ -174,6 +174,15 @@ def given(mine: Sequence[float], rates: int, now: float, slack: float) -> float 
     """
     at = max(mine, default=0.0)
     return at if mine.count(at) == rates and at + slack >= now else None
+
+
+def given_before_set_back(now: float, window: float, taken_last: float | None) -> float | None:
+    """Return from when on the turns of a rate that nobody has taken yet are void; None where none is.
+
+    What was taken in a time that is to come was taken before somebody set the clock back. The turns that were given
+    after it would hold up all others for as long as the jump: whoever waits for one is given another.
+    """
+    return None if taken_last is None or taken_last <= now + window else taken_last - window
 
 
 def turn_in_all(now: float, draws: Sequence[Draw], uses: Mapping[str, Sequence[tuple[float, float]]]) -> float:

@@ -12,7 +12,7 @@ from outlast.core.records import ApprovalRow, Kind, Standing
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.protocol import ApprovalFilter
-from outlast.stores.rules import Hold, answer_id, approval_box, cannot_answer
+from outlast.stores.rules import Hold, answer_id, approval_box, as_it_stands, cannot_answer
 from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
 
@@ -84,10 +84,11 @@ def _open_again(approval: ApprovalRow, problem: str = "") -> ApprovalRow:
 
 
 def approvals(t: Tables, wanted: ApprovalFilter, limit: int, after: int) -> list[ApprovalRow]:
-    """Return approvals, oldest first."""
+    """Return approvals as they stand, oldest first."""
+    now = t.clock.wall()
     found = [
         copy.copy(approval)
-        for approval in t.approvals.values()
+        for approval in (as_it_stands(each, now) for each in t.approvals.values())
         if approval.pk > after
         and wanted.id in (None, approval.id)
         and wanted.status in (None, approval.status)

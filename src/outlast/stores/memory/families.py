@@ -50,7 +50,7 @@ def _children(t: Tables, entry: Entry) -> list[Entry]:
 
 def expire(t: Tables, verb: Expire) -> Answer:
     """End a run that nobody has begun by its deadline."""
-    if why := t.lease_lost(verb.worker):
+    if verb.worker is not None and (why := t.lease_lost(verb.worker)):
         return Fenced(why, worker_lost=True)
     entry = t.runs.get(verb.run)
     if entry is None:

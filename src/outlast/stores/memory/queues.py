@@ -76,8 +76,10 @@ def _waiting(t: Tables, name: str, workflows: Sequence[str], now: float, *, begu
 
 
 def _begun(t: Tables, row: QueueRow, now: float) -> Begun:
-    per, name = row.limits.per, QUEUE + row.name
-    newest = sorted((u.at for u in t.uses if u.name == name and now - per < u.at <= now + per), reverse=True)
+    if row.limits.rate is None:
+        return Begun(0, 0.0)
+    window, name = row.limits.window, QUEUE + row.name
+    newest = sorted((u.at for u in t.uses if u.name == name and now - window < u.at <= now + window), reverse=True)
     newest = newest[: row.limits.rate]
     return Begun(len(newest), min(newest, default=0.0))
 
@@ -86,8 +88,8 @@ def note_start(t: Tables, entry: Entry, now: float) -> None:
     """Note the first claim of a run whose queue has a rate; forget what no rate counts any more."""
     row = t.queues.get(entry.row.queue)
     if row is not None and row.limits.rate is not None and entry.row.started is None:
-        name = QUEUE + row.name
-        t.uses = [u for u in t.uses if u.name != name or now - row.limits.per < u.at <= now + row.limits.per]
+        name, window = QUEUE + row.name, row.limits.window
+        t.uses = [u for u in t.uses if u.name != name or now - window < u.at <= now + window]
         t.uses.append(Use(name, now, 1.0, taken=True))
 
 
@@ -113,16 +115,17 @@ def queue_states(t: Tables, keys: int) -> list[QueueState]:
     """Return what is on each queue, by name."""
     waiting: dict[tuple[str, str], list[float]] = {}
     running: Counter[tuple[str, str]] = Counter()
+    now = t.clock.wall()
     for row in (entry.row for entry in t.runs.values() if entry.row.queue):
         if row.status is Status.RUNNING:
             running[row.queue, row.queue_key] += 1
         elif row.due is not None:
             waiting.setdefault((row.queue, row.queue_key), []).append(row.due)
     return turns.states(
-        {name: QueueState(row=copy.copy(row)) for name, row in t.queues.items()},
+        {n: QueueState(row=copy.copy(row), begun=_begun(t, row, now).count) for n, row in t.queues.items()},
         [(*place, len(dues), min(dues)) for place, dues in waiting.items()],
         [(*place, count) for place, count in running.items()],
-        t.clock.wall(),
+        now,
         keys,
     )
 
@@ -135,6 +138,10 @@ def draw_rate(t: Tables, verb: DrawRate) -> Answer:
     now = t.clock.wall()
     names = {RATE + draw.rate: draw for draw in verb.draws}
     t.uses = [u for u in t.uses if u.name not in names or u.at > now - 2 * names[u.name].window]
+    for name, draw in names.items():
+        last = max((u.at for u in t.uses if u.name == name and u.taken), default=None)
+        if (since := turns.given_before_set_back(now, draw.window, last)) is not None:
+            t.uses = [u for u in t.uses if u.name != name or u.taken or u.at <= since]
     taken_key = turns.taken_key(verb.key, verb.claim)
     mine = [u for u in t.uses if u.key in (verb.key, taken_key)]
     at = turns.given([u.at for u in mine], len(names), now, verb.slack)

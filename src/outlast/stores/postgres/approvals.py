@@ -11,7 +11,7 @@ from outlast.stores.postgres.connections import Db
 from outlast.stores.postgres.inboxes import LIVE
 from outlast.stores.protocol import ApprovalFilter
 from outlast.stores.rows import APPROVAL_COLUMNS, approval_row
-from outlast.stores.rules import Hold, answer_id, approval_box, cannot_answer
+from outlast.stores.rules import Hold, answer_id, approval_box, as_it_stands, cannot_answer
 from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
 OPEN = (
@@ -27,6 +27,12 @@ REOPEN = (
     "UPDATE approvals SET status = 'open', by = '', note = '', value = NULL, answered = NULL, problem = %s "
     "WHERE id = %s"
 )
+
+STANDS = {
+    Standing.OPEN: "status = 'open' AND (due IS NULL OR due > %s)",  # word by word what the partial index asks for
+    Standing.EXPIRED: "(status = 'expired' OR status = 'open' AND due <= %s)",
+}
+SETTLED = "status = '{}'"
 
 
 def open_approval(b: Batch, verb: OpenApproval) -> Answer:
@@ -99,8 +105,8 @@ def reopen_approval(b: Batch, verb: ReopenApproval) -> Answer:
     return Done()
 
 
-def approvals(db: Db, wanted: ApprovalFilter, limit: int, after: int) -> list[ApprovalRow]:
-    """Return approvals, oldest first."""
+def approvals(db: Db, wanted: ApprovalFilter, limit: int, after: int, now: float) -> list[ApprovalRow]:
+    """Return approvals as they stand, oldest first."""
     values: list[Any] = [after]
     sql = f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE pk > %s"
     for column in ("id", "run", "addressee"):
@@ -108,7 +114,8 @@ def approvals(db: Db, wanted: ApprovalFilter, limit: int, after: int) -> list[Ap
         if value is not None:
             sql += f" AND {column} = %s"
             values.append(value)
-    if wanted.status is not None:  # spelled out where it is open, which is what the partial index asks for
-        sql += f" AND status = '{wanted.status.value}'"
+    if wanted.status is not None:
+        sql += f" AND {STANDS.get(wanted.status, SETTLED.format(wanted.status.value))}"
+        values += [now] if wanted.status in STANDS else []
     rows = db.execute(f"{sql} ORDER BY pk LIMIT %s", (*values, max(limit, 0)), binary=True)
-    return [approval_row(row) for row in rows.fetchall()]
+    return [as_it_stands(approval_row(row), now) for row in rows.fetchall()]

@@ -66,7 +66,7 @@ def woken_family(b: Batch, run: RunRow) -> tuple[int, ...]:
 
 def expire(b: Batch, verb: Expire) -> Answer:
     """End a run that nobody has begun by its deadline."""
-    if why := b.lease_lost(verb.worker):
+    if verb.worker is not None and (why := b.lease_lost(verb.worker)):
         return Fenced(why, worker_lost=True)
     b.lock_runs([verb.run])
     found = b.rows(f"SELECT {RUN_COLUMNS} FROM runs WHERE pk = %s", verb.run)

@@ -131,7 +131,7 @@ def _begun(look: Look, row: QueueRow, now: float) -> Begun:
     limits = row.limits
     if limits.rate is None:
         return Begun(0, 0.0)
-    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.per, now + limits.per, limits.rate)[0])
+    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.window, now + limits.window, limits.rate)[0])
 
 
 def note_starts(b: Batch, runs: Sequence[int]) -> None:
@@ -144,7 +144,7 @@ def note_starts(b: Batch, runs: Sequence[int]) -> None:
     for *queue, count in new:
         limits, rate = queue_row(tuple(queue)).limits, QUEUE + queue[0]
         if limits.rate is not None:
-            past, ahead = b.now - limits.per, b.now + limits.per
+            past, ahead = b.now - limits.window, b.now + limits.window
             b.run_sql("DELETE FROM uses WHERE rate = %s AND (at <= %s OR at > %s)", rate, past, ahead)
             b.run_sql(
                 "INSERT INTO uses (rate, at, amount, key, taken) SELECT %s, %s, 1, '', true "
@@ -179,6 +179,10 @@ def next_due(db: Db, names: Sequence[str], queues: Sequence[str], worker: str, n
 
 def queue_states(db: Db, now: float, keys: int) -> list[QueueState]:
     """Return what is on each queue, by name."""
+
+    def look(sql: str, *values: object) -> list[Row]:
+        return db.execute(sql, values, binary=True).fetchall()
+
     states = {row[0]: QueueState(row=queue_row(row)) for row in db.execute(QUEUES, binary=True).fetchall()}
     waiting = db.execute(
         "SELECT queue, queue_key, count(*), min(due) FROM runs WHERE queue <> '' AND due IS NOT NULL GROUP BY 1, 2",
@@ -187,4 +191,6 @@ def queue_states(db: Db, now: float, keys: int) -> list[QueueState]:
     running = db.execute(
         "SELECT queue, queue_key, count(*) FROM runs WHERE queue <> '' AND owner IS NOT NULL GROUP BY 1, 2", binary=True
     ).fetchall()
+    for state in states.values():
+        state.begun = _begun(look, state.row, now).count
     return turns.states(states, waiting, running, now, keys)

@@ -23,6 +23,8 @@ def draw_rate(b: Batch, verb: DrawRate) -> Answer:
     for draw in sorted(verb.draws, key=lambda draw: draw.rate):
         if b.rows(TRY_LOCK, draw.rate) != [(True,)]:
             return Refused(f"somebody else just gets a turn in rate {draw.rate!r}")
+    for draw in verb.draws:
+        _forget_void(b, RATE + draw.rate, draw.window)
     taken_key = turns.taken_key(verb.key, verb.claim)
     mine = b.rows("SELECT at, id FROM uses WHERE key IN (%s, %s) AND key <> ''", verb.key, taken_key)
     at = turns.given([moment for moment, _ in mine], len(verb.draws), b.now, verb.slack)
@@ -47,3 +49,9 @@ def draw_rate(b: Batch, verb: DrawRate) -> Answer:
     if at <= b.now:
         b.run_sql("UPDATE uses SET taken = true, key = %s WHERE key = %s AND key <> ''", taken_key, verb.key)
     return Drawn(at)
+
+
+def _forget_void(b: Batch, rate: str, window: float) -> None:
+    last: float | None = b.rows("SELECT max(at) FROM uses WHERE rate = %s AND at > %s AND taken", rate, b.now)[0][0]
+    if (since := turns.given_before_set_back(b.now, window, last)) is not None:
+        b.run_sql("DELETE FROM uses WHERE rate = %s AND at > %s AND NOT taken", rate, since)

@@ -181,7 +181,7 @@ class PostgresStore:
 
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
         """Return approvals, oldest first, above the pk `after`."""
-        return self._read(lambda db: approvals(db, filter, limit, after))
+        return self._read(lambda db: approvals(db, filter, limit, after, self.now()))
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""

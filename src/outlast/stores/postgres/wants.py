@@ -64,7 +64,7 @@ class Wants:
                 self.workers.add(verb.worker)
                 self.dead.add(verb.dead)
             case Beat() | Leave() | Claim() | Expire() | Tick():
-                self.workers.add(verb.worker)
+                self.workers.update(filter(None, (verb.worker,)))
             case StartRun():
                 self.workers |= {name for name in (verb.claim_by, verb.parent_worker) if name is not None}
                 self.starts.add(verb.run.id)

@@ -10,7 +10,7 @@ from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.protocol import ApprovalFilter
 from outlast.stores.rows import APPROVAL_COLUMNS, approval_row
-from outlast.stores.rules import Hold, answer_id, approval_box, cannot_answer
+from outlast.stores.rules import Hold, answer_id, approval_box, as_it_stands, cannot_answer
 from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.verbs import Answer, Done, Fenced, Refused
 
@@ -24,6 +24,12 @@ ANSWER = (
 REOPEN = (
     "UPDATE approvals SET status = 'open', by = '', note = '', value = NULL, answered = NULL, problem = ? WHERE id = ?"
 )
+
+STANDS = {
+    Standing.OPEN: "status = 'open' AND (due IS NULL OR due > ?)",  # word by word what the partial index asks for
+    Standing.EXPIRED: "(status = 'expired' OR status = 'open' AND due <= ?)",
+}
+SETTLED = "status = '{}'"
 
 
 def open_approval(b: Batch, verb: OpenApproval) -> Answer:
@@ -98,8 +104,8 @@ def reopen_approval(b: Batch, verb: ReopenApproval) -> Answer:
     return Done()
 
 
-def approvals(db: apsw.Connection, wanted: ApprovalFilter, limit: int, after: int) -> list[ApprovalRow]:
-    """Return approvals, oldest first."""
+def approvals(db: apsw.Connection, wanted: ApprovalFilter, limit: int, after: int, now: float) -> list[ApprovalRow]:
+    """Return approvals as they stand, oldest first."""
     values: list[Any] = [after]
     sql = f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE pk > ?"
     for column in ("id", "run", "addressee"):
@@ -107,9 +113,13 @@ def approvals(db: apsw.Connection, wanted: ApprovalFilter, limit: int, after: in
         if value is not None:
             sql += f" AND {column} = ?"
             values.append(value)
-    if wanted.status is not None:  # spelled out where it is open, which is what the partial index asks for
-        sql += f" AND status = '{wanted.status.value}'"
+    if wanted.status is not None:
+        sql += f" AND {STANDS.get(wanted.status, SETTLED.format(wanted.status.value))}"
+        values += [now] if wanted.status in STANDS else []
     try:
-        return [approval_row(row) for row in db.execute(f"{sql} ORDER BY pk LIMIT ?", (*values, max(limit, 0)))]
+        return [
+            as_it_stands(approval_row(row), now)
+            for row in db.execute(f"{sql} ORDER BY pk LIMIT ?", (*values, max(limit, 0)))
+        ]
     except UnicodeEncodeError:  # a lone surrogate in a text that is looked for: nothing that is stored has one
         return []

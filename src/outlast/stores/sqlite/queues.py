@@ -128,7 +128,7 @@ def _begun(look: Look, row: QueueRow, now: float) -> Begun:
     limits = row.limits
     if limits.rate is None:
         return Begun(0, 0.0)
-    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.per, now + limits.per, limits.rate)[0])
+    return Begun(*look(BEGUN, QUEUE + row.name, now - limits.window, now + limits.window, limits.rate)[0])
 
 
 def note_starts(b: Batch, runs: Sequence[int]) -> None:
@@ -142,7 +142,7 @@ def note_starts(b: Batch, runs: Sequence[int]) -> None:
         limits = queue_row(b.rows(f"{QUEUES} WHERE name = ?", name)[0]).limits
         if limits.rate is not None:
             rate = QUEUE + name
-            past, ahead = b.now - limits.per, b.now + limits.per
+            past, ahead = b.now - limits.window, b.now + limits.window
             b.db.execute("DELETE FROM uses WHERE rate = ? AND (at <= ? OR at > ?)", (rate, past, ahead))
             insert = "INSERT INTO uses (rate, at, amount, key, taken) VALUES (?, ?, 1, '', 1)"
             b.db.executemany(insert, [(rate, b.now)] * count)
@@ -172,6 +172,10 @@ def next_due(
 
 def queue_states(db: apsw.Connection, now: float, keys: int) -> list[QueueState]:
     """Return what is on each queue, by name."""
+
+    def look(sql: str, *values: Any) -> list[Row]:
+        return db.execute(sql, values).fetchall()
+
     states = {str(row[0]): QueueState(row=queue_row(row)) for row in db.execute(QUEUES).fetchall()}
     waiting: list[Any] = db.execute(
         "SELECT queue, queue_key, count(*), min(due) FROM runs WHERE queue <> '' AND due IS NOT NULL GROUP BY 1, 2"
@@ -179,6 +183,8 @@ def queue_states(db: apsw.Connection, now: float, keys: int) -> list[QueueState]
     running: list[Any] = db.execute(
         "SELECT queue, queue_key, count(*) FROM runs WHERE queue <> '' AND owner IS NOT NULL GROUP BY 1, 2"
     ).fetchall()
+    for state in states.values():
+        state.begun = _begun(look, state.row, now).count
     return turns.states(states, waiting, running, now, keys)
 
 

@@ -14,6 +14,8 @@ def draw_rate(b: Batch, verb: DrawRate) -> Answer:
     held = b.hold(verb.run, verb.worker, verb.claim)
     if isinstance(held, Fenced):
         return held
+    for draw in verb.draws:
+        _forget_void(b, RATE + draw.rate, draw.window)
     taken_key = turns.taken_key(verb.key, verb.claim)
     mine = b.rows("SELECT at, id FROM uses WHERE key IN (?, ?) AND key <> ''", verb.key, taken_key)
     at = turns.given([moment for moment, _ in mine], len(verb.draws), b.now, verb.slack)
@@ -34,3 +36,9 @@ def draw_rate(b: Batch, verb: DrawRate) -> Answer:
     if at <= b.now:
         b.db.execute("UPDATE uses SET taken = 1, key = ? WHERE key = ? AND key <> ''", (taken_key, verb.key))
     return Drawn(at)
+
+
+def _forget_void(b: Batch, rate: str, window: float) -> None:
+    last: float | None = b.rows("SELECT max(at) FROM uses WHERE rate = ? AND at > ? AND taken", rate, b.now)[0][0]
+    if (since := turns.given_before_set_back(b.now, window, last)) is not None:
+        b.db.execute("DELETE FROM uses WHERE rate = ? AND at > ? AND NOT taken", (rate, since))
