@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 from outlast.core.body import Outcome
 from outlast.core.durabilities import Durability
 from outlast.core.errors import Diverged, EncodingError, RunCancelled, StoreError
-from outlast.core.identity import shown
 from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
-from outlast.core.waits import Wait
 from outlast.runtime.approvals import Approvals
+from outlast.runtime.awaited import awaited_by, in_words, kept, next_due
 from outlast.runtime.deadlines import cancel_at_deadline, deadline_ahead
 from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
@@ -242,34 +241,15 @@ class Execution:
         elif self.releasing:
             self._leave(Release(worker=self.worker.id, run=self.row.pk, claim=self.row.claim), "run.released")
         elif self.engine.live and self.engine.outcome is None and not self.steps.restless():
-            due, _ = self.next_due()
+            due = next_due(self)
             if due is None or due - self.worker.now() > self.worker.park_after:
                 self._rest = self.worker.loop.call_later(self.worker.park_after, self._park)
-
-    def next_due(self) -> tuple[float | None, str]:
-        """Return when something of its own is due for the run, and what it waits for, in words."""
-        dues = [(due, f"the next attempt of {key}") for key, due in self.steps.retries.items()]
-        dues += [(d.due, d.says) for d in self.steps.doubts.values() if d.due is not None]
-        dues += self.approvals.dues()
-        timer = self.engine.next_timer()
-        if timer is not None and timer.when() < float("inf") and not self.steps.hold_back_timers():
-            dues.append((timer.when(), f"timer {shown(timer.key)}"))
-        if (deadline := deadline_ahead(self)) is not None:
-            dues.append((deadline, "its deadline"))
-        if dues:
-            return min(dues)
-        waits = [
-            wait.says() if isinstance(wait := p.call.definition, Wait) else f"child {p.key}"
-            for p in self.engine.waits_for()
-            if p.is_child or p.is_wait
-        ]
-        return None, waits[0] if waits else "something that nothing of this run can bring about"
 
     def _park(self) -> None:
         self._rest = None
         if self.closed or not self.idle or self.leaving:
             return
-        due, says = self.next_due()
+        due, waits = next_due(self), awaited_by(self)
         self.parking = True
 
         def done(answer: Answer | StoreError) -> None:
@@ -277,7 +257,7 @@ class Execution:
             if self.closed:
                 return
             if isinstance(answer, Done):
-                self.worker.notices("run.parked", run=self.row.id, due=due, detail=says)
+                self.worker.notices("run.parked", run=self.row.id, due=due, detail=in_words(waits))
                 self.worker.forget(self)
             elif isinstance(answer, Kept):
                 self.worker.fetch_inbox_soon()
@@ -292,7 +272,7 @@ class Execution:
             run=self.row.pk,
             claim=self.row.claim,
             due=due,
-            detail=says,
+            detail=kept(waits),
             ignoring=unread,
             frees=bool(self.row.queue),
         )

@@ -10,6 +10,7 @@ import msgspec
 
 from outlast.core.records import RunRow, WorkerRow, WorkerState
 from outlast.core.transitions import Status
+from outlast.runtime.awaited import detail_of
 from outlast.runtime.liveness import Alive, last_sent, probe
 from outlast.stores.open import shown
 from outlast.stores.protocol import Store
@@ -119,7 +120,7 @@ def code_of(run: RunRow) -> str:
 
 def standing(run: RunRow, workers: Sequence[SeenWorker], command: str) -> str:
     """Say how a run stands: its status, what it waits for or who executes it, and what to do where nobody does."""
-    says = run.status.value + (f": {run.detail}" if run.detail else "")
+    says = run.status.value + (f": {detail}" if (detail := detail_of(run)) else "")
     owner = next((worker for worker in workers if worker.row.id == run.owner), None)
     if owner is not None and owner.alive:
         return f"{says} on worker {owner.row.id}"
