@@ -247,3 +247,11 @@ def test_runs_are_moved_to_another_name_unless_somebody_executes_them(world: Wor
     assert world.get(moved.pk).definition == "old:flow"
     assert [run.pk for run in world.claim(workflow="new")] == [moved.pk]
     assert world.do(Move(workflow="flow", to="new")) == Counted(1)
+
+
+def test_one_run_of_many_is_moved_back_by_its_id(world: World) -> None:
+    moved, born = world.start("moved", workflow="new"), world.start("born", workflow="new")
+    assert world.do(Move(workflow="flow", to="old", id="moved")) == Counted(0)
+    assert world.do(Move(workflow="new", to="old", id="moved", version="another")) == Counted(0)
+    assert world.do(Move(workflow="new", to="old", id="moved")) == Counted(1)
+    assert [world.get(run.pk).workflow for run in (moved, born)] == ["old", "new"]

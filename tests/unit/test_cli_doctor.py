@@ -167,8 +167,9 @@ def test_show_says_so_too(command: Outlast, past: Past) -> None:
     assert advice[1] in command.here("show", "r").stdout
     past.register("w", "mail")
     renamed = "or: renamed? give the new one the old name: @workflow(name='fulfil')"
+    moved = ["or have another workflow take it:", f"  outlast move fulfil NEW --id r --url {command.store}"]
     unknown = "no living worker knows fulfil; start one, where its code is:"
-    assert command.json("show", "r")["advice"] == [unknown, advice[1], renamed]
+    assert command.json("show", "r")["advice"] == [unknown, advice[1], *moved, renamed]
     past.register("w2", "fulfil")
     assert command.json("show", "r")["advice"] == []
 

@@ -100,12 +100,14 @@ def move(b: Batch, verb: Move) -> Answer:
     """Give runs another name."""
     changed = b.rows(
         "UPDATE runs SET workflow = %s WHERE pk IN (SELECT pk FROM runs WHERE workflow = %s "
-        "AND ended IS NULL AND owner IS NULL AND (%s::text IS NULL OR version = %s) "
+        "AND ended IS NULL AND owner IS NULL AND (%s::text IS NULL OR version = %s) AND (%s::text IS NULL OR id = %s) "
         "ORDER BY pk LIMIT %s FOR NO KEY UPDATE) RETURNING pk",
         verb.to,
         verb.workflow,
         verb.version,
         verb.version,
+        verb.id,
+        verb.id,
         max(verb.limit, 0),
     )
     return Counted(len(changed))

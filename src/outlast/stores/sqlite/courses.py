@@ -92,10 +92,12 @@ def move(b: Batch, verb: Move) -> Answer:
     """Give runs another name."""
     changed = b.rows(
         "UPDATE runs SET workflow = ?1 WHERE pk IN (SELECT pk FROM runs WHERE workflow = ?2 "
-        "AND ended IS NULL AND owner IS NULL AND (?3 IS NULL OR version = ?3) ORDER BY pk LIMIT ?4) RETURNING pk",
+        "AND ended IS NULL AND owner IS NULL AND (?3 IS NULL OR version = ?3) AND (?4 IS NULL OR id = ?4) "
+        "ORDER BY pk LIMIT ?5) RETURNING pk",
         verb.to,
         verb.workflow,
         verb.version,
+        verb.id,
         max(verb.limit, 0),
     )
     return Counted(len(changed))
