@@ -18,6 +18,7 @@ from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, Url
 from outlast.cli.plain import one_line, plain, plain_error, readable, readable_record, readable_run
 from outlast.cli.runs import run_json
+from outlast.cli.stranded import told_of_early
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
 from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.durabilities import Durability, shown_of_options
@@ -96,7 +97,8 @@ def _read(app: App, id: str) -> Seen:
     row = app.store.run(id)
     loaded = app.store.load(row.pk) if row is not None else None
     if row is None or loaded is None:
-        raise RunNotFound(f"no run has the id {id!r} in {app.url}; `outlast runs` lists them")
+        mail = told_of_early(app.store.early(id), app.store.now())
+        raise RunNotFound(f"no run has the id {id!r} in {app.url}{mail or '; `outlast runs` lists them'}")
     run = loaded.run
     children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
     parent = app.store.run_by_pk(run.parent) if run.parent is not None else None
