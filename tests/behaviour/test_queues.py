@@ -283,7 +283,7 @@ def test_a_run_is_not_put_off_for_longer_than_max_wait(url: str) -> None:
         (lambda: plain.options(dedup="k", debounce="k", delay=1), "choose one"),
         (lambda: plain.options(max_wait=5), "belongs to debounce="),
         (lambda: plain.options(id="x", dedup="k"), "choose one"),
-        (lambda: plain.options(colour="red"), "no such option: colour"),  # type: ignore[call-arg]
+        (lambda: plain.options(colour="red"), "no such option: colour; there are id, durability, queue, "),  # type: ignore[call-arg]
     ],
 )
 def test_what_makes_no_sense_is_refused(make: object, says: str) -> None:
