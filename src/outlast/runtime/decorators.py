@@ -125,8 +125,8 @@ def workflow(
       steps are refused.
 
     Calling it makes a Call, for `app.start` or, in another workflow, for a child run. Its `fn` is the plain function;
-    `options(...)`, below, says for some calls on which terms they start: the run id of a child, a durability, a queue, a
-    turn there, a delay. Raises WrongUse for a name that cannot be one, and for no such durability.
+    `options(...)` says for some calls on which terms they start: the run id of a child, a durability, a queue, a turn
+    there, a delay. Raises WrongUse for a name that cannot be one, and for no such durability.
     """
     chosen = durability_of(durability)
     terms = Terms(queue=queue) if queue is not None else None
