@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
-from outlast.codec.conversion import from_json
+from outlast.codec.conversion import form_from_json
 from outlast.core.amounts import is_number
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call
@@ -86,7 +86,7 @@ class ApprovalWait(Wait[Any]):
             return Taken(data, None, codec.decode_error(data))
         approved, by, note, form = codec.decode(row.value or b"null", self.returns)
         if self.form is not None and form is not None:
-            form = from_json(form, self.form, strict=True)
+            form = form_from_json(form, self.form)
         data = codec.encode([approved, by, note, row.created, form])
         return Taken(data, self.made_of(codec.decode(data, self.returns)), None)
 
