@@ -209,7 +209,8 @@ def test_the_same_call_joins_the_run_that_holds_its_dedup_key(url: str) -> None:
         runs = await asyncio.gather(*(app.start(order("x")) for _ in range(5)))
         assert len({run.id for run in runs}) == 1
         await gate.entered_by(1)
-        with pytest.raises(RunConflict, match=runs[0].id):
+        held = f"dedup key 'order-5' of workflow 'plain' is held by run '{runs[0].id}'"
+        with pytest.raises(RunConflict, match=rf"{held}.*use another key; look at that run: outlast show"):
             await app.start(order("y"))
         gate.open.set()
         assert await runs[0].result() == "x"
