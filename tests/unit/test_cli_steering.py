@@ -31,7 +31,8 @@ def test_holding_all_there_is_is_refused(command: Outlast, past: Past) -> None:
     past.start("one")
     said = command.here("hold")
     assert said.exit_code == 2
-    assert "say which" in said.stderr
+    assert said.stderr.startswith("error: this would hold every run there is; say which: RUN, --workflow or --version")
+    assert "this would release every run" in command.here("release").stderr
 
 
 def test_a_run_that_waits_and_that_no_worker_knows_is_found_and_moved_by_one_command(

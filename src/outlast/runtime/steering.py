@@ -52,7 +52,10 @@ async def hold(app: Client, held: bool, id: str | None, workflow: str | None, ve
     """Hold runs back, or give them free; return how many."""
     if id is None and workflow is None and version is None:
         what = "hold" if held else "release"
-        raise WrongUse(f"app.{what}() would take every run there is; say which: id=, workflow= or version=")
+        raise WrongUse(
+            f"this would {what} every run there is; say which: RUN, --workflow or --version (in Python: id=, workflow= "
+            "or version=)"
+        )
     if id is not None:
         await app._row(check_run_id(id))
     return await _all(app, Hold(held=held, id=id, workflow=workflow, version=version, limit=AT_ONCE))
