@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import outlast
+from outlast.core.definitions import AsyncStep
+from outlast.core.workflows import Workflow
 
 FOLDER = Path(__file__).resolve().parent / "api"
 EXAMPLES = FOLDER / "_examples.md"
@@ -119,6 +121,8 @@ MEMBERS = {
     "Schedule": ("name", "info", "upcoming", "pause", "resume", "trigger", "backfill", "delete"),
     "current": ("run_id", "workflow", "step_id", "logger"),
 }
+MADE = {"step": (AsyncStep, ("options",)), "workflow": (Workflow, ("options",))}
+"""What is public of that which a decorator makes."""
 SYNC = "sync"  # the module with a page of its own, and what of its classes is shown
 MEMBERS_OF_SYNC = {
     "App": MEMBERS["App"][:-1],
@@ -127,10 +131,13 @@ MEMBERS_OF_SYNC = {
     "Schedule": MEMBERS["Schedule"],
     "Child": ("id", "result"),
 }
+LEFT_OUT: Any = ...
+"""The default of what may be left out, where leaving it out is unlike any value."""
 SPELLED = {  # names of the source that say nothing to a reader
     r"'": '"',
     r"\b_uuid\.": "uuid.",
     r"\bdt\.": "datetime.",
+    r"\b_WorkflowOptions\b": "Workflow",
     r"\b_(Step|Transaction|Workflow)Decorator\b": "Callable",
     r"\bErrors\b": "tuple[type[BaseException], ...]",
     r"\bListener\b": "Callable[[Notice], None]",
@@ -205,6 +212,10 @@ def _page(name: str, examples: dict[str, str]) -> str:
         parts.append(f"{_lineage(value)} [Errors](../errors.md) says when it is raised and what to do.\n")
     parts.append(f"## Example\n\n{examples[name]}\n")
     owner = value if inspect.isclass(value) else type(value)
+    if name in MADE:
+        made, members = MADE[name]
+        parts.append("## Members of what it makes\n")
+        parts += [_member(made, member) for member in members]
     if name in MEMBERS:
         parts.append("## Members\n")
         parts += [_member(owner, member) for member in MEMBERS[name]]
@@ -244,8 +255,7 @@ def _signature(name: str, value: Any) -> str:
     if inspect.isclass(value):
         return _def(name, value, keyword="class")
     if inspect.isfunction(value):
-        overloads = typing.get_overloads(value)  # the last one has all the settings
-        return _def(name, overloads[-1] if overloads else inspect.unwrap(value))
+        return "\n\n".join(_def(name, way) for way in typing.get_overloads(value) or [inspect.unwrap(value)])
     return f"{name}: {type(value).__name__}"
 
 
@@ -264,8 +274,9 @@ def _def(name: str, value: Any, keyword: str = "") -> str:
     if not keyword:
         keyword = "async def" if inspect.iscoroutinefunction(value) else "def"
         after = f" -> {_type(signature.return_annotation)}"
-    parameters = [_parameter(each) for each in signature.parameters.values() if each.name != "self"]
-    kinds = [each.kind for each in signature.parameters.values() if each.name != "self"]
+    given = [each for each in _spread(value, signature) if each.name != "self"]
+    parameters = [_parameter(each) for each in given]
+    kinds = [each.kind for each in given]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         parameters.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
@@ -276,12 +287,27 @@ def _def(name: str, value: Any, keyword: str = "") -> str:
     return f"{keyword} {name}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){after}"
 
 
+def _spread(value: Any, signature: inspect.Signature) -> list[inspect.Parameter]:
+    """Return the parameters, with the keys of a TypedDict in the place of `**terms: Unpack[...]`."""
+    parameters = list(signature.parameters.values())
+    last = str(parameters[-1].annotation) if parameters else ""
+    if not last.startswith("Unpack["):
+        return parameters
+    keys = value.__globals__[last.removeprefix("Unpack[").removesuffix("]")].__annotations__
+    left_out = {"default": LEFT_OUT, "kind": inspect.Parameter.KEYWORD_ONLY}
+    return parameters[:-1] + [
+        inspect.Parameter(key, annotation=each.__forward_arg__, **left_out) for key, each in keys.items()
+    ]
+
+
 def _parameter(parameter: inspect.Parameter) -> str:
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
     text = f"{stars}{parameter.name}: {_type(parameter.annotation)}"
     default = parameter.default
     if default is inspect.Parameter.empty:
         return text
+    if default is LEFT_OUT:
+        return f"{text} = ..."
     return f"{text} = {json.dumps(default) if isinstance(default, str) else repr(default)}"
 
 

@@ -225,9 +225,9 @@ class App(SchedulesOfApp[Run[Any]]):
         """See `outlast.App.release`."""
         return self._wait(self._app.release(id, workflow=workflow, version=version))
 
-    def move(self, workflow: str, to: str, *, version: str | None = None) -> int:
+    def move(self, workflow: str, to: str, *, id: str | None = None, version: str | None = None) -> int:
         """See `outlast.App.move`."""
-        return self._wait(self._app.move(workflow, to, version=version))
+        return self._wait(self._app.move(workflow, to, id=id, version=version))
 
     def send(self, run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
         """See `outlast.App.send`."""

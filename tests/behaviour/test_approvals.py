@@ -210,6 +210,16 @@ async def test_an_answer_that_only_the_run_can_tell_is_wrong_opens_the_question_
         assert await run.result() == ["Limits", 100]
 
 
+async def test_a_field_that_the_form_does_not_have_is_named_and_not_dropped(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        for form, kind in (("refund", "Refund"), ("limits", "Limits")):
+            await app.start(filling(form), id=form)
+            (asked,) = await open_ones(app)
+            with pytest.raises(outlast.WrongUse, match=rf"as asked for: {kind} has no field 'cent', 'why'"):
+                await app.approve(asked.id, form={"cents": 5, "cent": 5, "why": "typo"})
+            await app.approve(asked.id, form={"cents": 5})
+
+
 async def test_yes_or_no_takes_no_form(open_app: OpenApp) -> None:
     async with open_app() as app:
         await app.start(refunding("ada"))

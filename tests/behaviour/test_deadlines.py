@@ -109,7 +109,7 @@ async def test_a_parked_run_wakes_at_its_deadline(open_app: OpenApp) -> None:
         run = await app.start(sleeper(), deadline=0.3)
         await reaches(run, "waiting")
         info = await run.info()
-        assert (info.due, info.detail) == (info.deadline, "its deadline")
+        assert (info.due, info.detail) == (info.deadline, "timer main/timer#1; its deadline")
         await failed_with(run, RunTimeout)
 
 

@@ -68,6 +68,31 @@ async def test_a_message_can_be_sent_before_its_run_is_started(open_app: OpenApp
         assert await run.result() == [0, 1, 2, 99]
 
 
+async def test_a_cancelled_run_takes_no_message_and_says_so_in_words(open_app: OpenApp) -> None:
+    async with open_app(worker=False) as client:
+        run = await client.start(collecting(1), id="one")
+        await run.cancel(force=True)
+        with pytest.raises(outlast.RunEnded, match="takes no message 'item' any more: it was cancelled"):
+            await run.send("item")
+        with pytest.raises(outlast.RunNotFound, match=r"with --early \(in Python: early=True\) it is kept"):
+            await client.send("two", "item")
+
+
+async def test_a_wait_that_is_awaited_twice_is_named_as_code_has_it(open_app: OpenApp) -> None:
+    @workflow
+    async def twice() -> None:
+        waits = outlast.receive("item")
+        await waits
+        await waits
+
+    async with open_app() as app:
+        run = await app.start(twice())
+        await run.send("item")
+        with pytest.raises(RuntimeError, match=r"was awaited before; call outlast\.receive again") as raised:
+            await run.result()
+        assert "!" not in str(raised.value)
+
+
 async def test_a_run_that_waits_for_a_message_parks_and_says_so(open_app: OpenApp, ears: Ears) -> None:
     async with open_app(on_event=ears) as app:
         run = await app.start(collecting(1), id="one")
@@ -327,7 +352,9 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is_sent(open_app
 async def test_receive_belongs_in_a_workflow() -> None:
     with pytest.raises(outlast.WrongUse, match=r"outlast\.receive\('go'\) belongs in a workflow"):
         outlast.receive("go")
-    with pytest.raises(outlast.WrongUse, match=r"outlast\.send\(\) belongs in a step"):
+    with pytest.raises(
+        outlast.WrongUse, match=r"outlast\.send\(\) belongs in a workflow or a step \(others send with app"
+    ):
         await outlast.send("run", "go")
 
 

@@ -307,3 +307,11 @@ def test_a_run_that_is_moved_in_a_later_turn_is_known_by_its_new_name(world: Wor
     world.do(Move(workflow="flow", to="new"))
     assert isinstance(world.do(StartRun(run=run_row("run", workflow="new", input=b"[1]"))), Started)
     assert isinstance(world.do(StartRun(run=run_row("run", input=b"[1]"))), Conflict)
+
+
+def test_one_run_of_many_is_moved_back_by_its_id(world: World) -> None:
+    moved, born = world.start("moved", workflow="new"), world.start("born", workflow="new")
+    assert world.do(Move(workflow="flow", to="old", id="moved")) == Counted(0)
+    assert world.do(Move(workflow="new", to="old", id="moved", version="another")) == Counted(0)
+    assert world.do(Move(workflow="new", to="old", id="moved")) == Counted(1)
+    assert [world.get(run.pk).workflow for run in (moved, born)] == ["old", "new"]

@@ -344,6 +344,19 @@ def test_only_a_message_comes_before_its_run(world: World) -> None:
     assert isinstance(world.do(Send(id="run", kind=Kind.CANCEL, key="", message_id="m", early=True)), Refused)
 
 
+def test_messages_that_nobody_has_started_a_run_for_are_listed_oldest_first(world: World) -> None:
+    for run, message_id in (("b", "m1"), ("a", "m1"), ("b", "m2")):
+        world.do(early(run, message_id))
+        world.clock.advance(1)
+    assert [row.run for row in world.store.early()] == ["b", "a", "b"]
+    assert [row.run for row in world.store.early(limit=1)] == ["b"]
+    (row,) = world.store.early("a")
+    assert (row.key, world.clock.wall() - row.created) == ("topic", 2)
+    assert world.store.early("nobody") == world.store.early("\0") == []
+    world.do(new("b"))
+    assert [row.run for row in world.store.early()] == ["a"]
+
+
 def test_what_no_run_ever_asked_for_is_pruned(world: World) -> None:
     world.do(early("old"))
     world.clock.advance(100)

@@ -42,6 +42,19 @@ def test_the_pages_are_current(build_api: ModuleType) -> None:
     assert not stale, f"run `python docs/build_api.py` and commit what it writes: {', '.join(stale)}"
 
 
+def test_a_page_has_each_way_to_call_a_function(build_api: ModuleType) -> None:
+    pages = build_api.pages()
+    assert "def receive(name: str, *, timeout: float | None = None) -> Call[Any]" in pages["receive.md"]
+    assert "    form: type[T],\n" in pages["approve.md"]
+    assert "def approve(\n    question: str,\n    *,\n    data: Any = None," in pages["approve.md"]
+
+
+def test_what_a_decorator_makes_has_its_options_named(build_api: ModuleType) -> None:
+    pages = build_api.pages()
+    for name, option in (("workflow", "queue_key: str | None = ..."), ("workflow", "durability"), ("step", "rate")):
+        assert option in pages[f"{name}.md"].partition("### options")[2]
+
+
 def test_no_two_pages_differ_only_in_case(build_api: ModuleType) -> None:
     names = [name.lower() for name in build_api.pages()]
     assert len(set(names)) == len(names)

@@ -8,6 +8,8 @@ import pytest
 
 from outlast.cli.exits import MEANINGS
 from outlast.cli.verbs import VERBS, command_of
+from outlast.core.records import WorkerState
+from outlast.runtime.seen import SeenWorker
 from tests.docs.pages import DOCS, section_of, table_of, text_of
 
 PAGE = DOCS / "cli.md"
@@ -36,6 +38,12 @@ def test_the_section_of_a_verb_has_all_its_options_and_no_others(verb: str) -> N
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_section_of_a_verb_has_an_example(verb: str) -> None:
     assert re.search(rf"^\$ outlast {verb}\b", section_of(PAGE, f"## outlast {verb}"), re.MULTILINE)
+
+
+def test_the_table_of_states_has_each_that_a_worker_can_have() -> None:
+    rows = table_of(section_of(PAGE, "## outlast doctor"))
+    told = {row[0].strip("`") for row in rows}
+    assert told == {*WorkerState, *re.findall(r"`(\w+)`", (SeenWorker.__doc__ or "").partition("is")[2].split(".")[0])}
 
 
 def test_the_table_of_exit_codes_is_that_of_the_help() -> None:

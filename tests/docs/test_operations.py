@@ -7,6 +7,8 @@ import re
 
 from outlast import App
 from outlast.cli.verbs import command_of
+from outlast.stores.postgres import schema as postgres
+from outlast.stores.sqlite import schema as sqlite
 from tests.docs.pages import DOCS, section_of, table_of
 
 DEFAULTS_IN_WORDS = {
@@ -32,6 +34,11 @@ def test_the_page_has_every_setting_with_its_default() -> None:
     assert {name: str(value) for name, value in told.items()} == {
         name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in settings.items()
     }
+
+
+def test_the_page_on_postgresql_has_the_versions_of_the_tables() -> None:
+    text = " ".join(section_of(DOCS / "postgresql.md", "## Upgrades").split())
+    assert f"{len(postgres.MIGRATIONS)} on PostgreSQL and {len(sqlite.MIGRATIONS)} in a SQLite file" in text
 
 
 def test_the_page_names_the_options_of_the_worker() -> None:

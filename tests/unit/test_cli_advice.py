@@ -52,6 +52,9 @@ def test_a_fork_that_does_a_once_step_again_is_advised_with_a_warning(command: O
     command.here("resolve", "r", "charge", "--fail")
     finish(command)
     assert "if it is right that this does `once` step main/charge#1 again:" in command.here("show", "r").stdout
+    assert (
+        "Start a new course instead: outlast fork r 'main/charge#1' --repeat-once" in command.here("resume", "r").stderr
+    )
     assert advised(command) == ["fork r main/charge#1 --repeat-once"]
 
 

@@ -11,11 +11,12 @@ import sys
 import pytest
 
 from outlast.cli import diagnosis
+from outlast.cli.exits import ExitCode
 from outlast.core.records import Kind, Record
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.time_verbs import PutSchedule
-from outlast.stores.verbs import Finish, Park
+from outlast.stores.verbs import Finish, Park, Send
 from tests.unit.outlast_command import Outlast
 from tests.unit.past import Past, change, findings
 
@@ -169,8 +170,9 @@ def test_show_says_so_too(command: Outlast, past: Past) -> None:
     assert advice[1] in command.here("show", "r").stdout
     past.register("w", "mail")
     renamed = "or: renamed? give the new one the old name: @workflow(name='fulfil')"
+    moved = ["or have another workflow take it:", f"  outlast move fulfil NEW --id r --url {command.store}"]
     unknown = "no living worker knows fulfil; start one, where its code is:"
-    assert command.json("show", "r")["advice"] == [unknown, advice[1], renamed]
+    assert command.json("show", "r")["advice"] == [unknown, advice[1], *moved, renamed]
     past.register("w2", "fulfil")
     assert command.json("show", "r")["advice"] == []
 
@@ -282,6 +284,21 @@ def test_a_stopped_process_that_holds_the_write_lock_is_named(command: Outlast, 
             assert finding["needs_person"]
         finally:
             holder.kill()
+
+
+def test_messages_for_runs_that_nobody_starts_are_found(command: Outlast, past: Past) -> None:
+    past.clock.ago = 7200
+    past.start("there")
+    for run, name in (("ordr-1", "paid"), ("ordr-1", "address"), ("order-2", "paid")):
+        past.store.transact([Send(id=run, kind=Kind.MESSAGE, key=name, message_id=name, value=b"1", early=True)])
+    found = findings(command)[-1]
+    assert found["what"] == "3 messages wait for runs that nobody has started, 'paid' for ordr-1 since 2 h"
+    assert found["runs"] == ["ordr-1", "order-2"]
+    assert not found["needs_person"]
+    said = command.here("show", "ordr-1")
+    assert said.exit_code == ExitCode.NOT_FOUND
+    assert "2 messages ('paid', 'address') wait for it to be started, since 2 h" in said.stderr
+    assert "`outlast runs` lists them" in command.here("show", "order-3").stderr
 
 
 def test_check_finds_damage(command: Outlast, past: Past) -> None:

@@ -70,6 +70,18 @@ def test_one_is_deleted(command: Outlast) -> None:
     assert command.json("schedules") == []
 
 
+@pytest.mark.parametrize("action", ["show", "pause", "resume", "trigger"])
+def test_an_unknown_schedule_is_not_found(command: Outlast, action: str) -> None:
+    said = command.here("schedules", action, "nix")
+    assert (said.exit_code, "no schedule has the name 'nix'" in said.stderr) == (ExitCode.NOT_FOUND, True)
+
+
+@pytest.mark.parametrize("option", ["--pause", "--resume"])
+def test_an_unknown_queue_is_not_found(command: Outlast, option: str) -> None:
+    said = command.here("queues", option, "nix")
+    assert (said.exit_code, "no queue has the name 'nix'" in said.stderr) == (ExitCode.NOT_FOUND, True)
+
+
 @pytest.mark.parametrize(
     "words",
     [

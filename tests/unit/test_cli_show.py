@@ -185,7 +185,7 @@ def test_show_draws_branches_in_the_order_of_the_code(command: Outlast) -> None:
 def test_show_says_what_the_columns_are_and_when_each_thing_began(command: Outlast) -> None:
     execute(command)
     text = command.here("show", "order-1").stdout
-    assert "  each line when begun, how long, effect; a timer: when it fired; a child: its run" in text
+    assert "  each line when begun, how long, effect; a timer: when it fired; a message: when it was sent; " in text
     lines = {line.strip("│├└─ ✓").partition("  ")[0]: line.rstrip() for line in text.splitlines()}
     assert re.search(r"timer#1  fired \d\d:\d\d:\d\d$", lines["timer#1"])
     assert re.search(r"show_child#1  \d\d:\d\d:\d\d  \d+ ms  run \S+ succeeded  = ", lines["show_child#1"])

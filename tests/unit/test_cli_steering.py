@@ -31,7 +31,8 @@ def test_holding_all_there_is_is_refused(command: Outlast, past: Past) -> None:
     past.start("one")
     said = command.here("hold")
     assert said.exit_code == 2
-    assert "say which" in said.stderr
+    assert said.stderr.startswith("error: this would hold every run there is; say which: RUN, --workflow or --version")
+    assert "this would release every run" in command.here("release").stderr
 
 
 def test_a_run_that_waits_and_that_no_worker_knows_is_found_and_moved_by_one_command(
@@ -48,6 +49,42 @@ def test_a_run_that_waits_and_that_no_worker_knows_is_found_and_moved_by_one_com
     assert any("outlast move fulfil NEW" in line for line in finding["do"])
     assert command.here("move", "fulfil", "fulfil_order").stdout == "1 run moved from fulfil to fulfil_order\n"
     assert findings(command) == []
+
+
+def test_a_move_can_be_taken_back_where_the_other_has_runs_of_its_own(command: Outlast, past: Past) -> None:
+    past.register("w", "old", "new")
+    past.start("moved", workflow="old")
+    past.start("born", workflow="new")
+    assert command.here("move", "old", "new").exit_code == 0
+    back = command.here("move", "new", "old", "--id", "moved")
+    assert (back.exit_code, back.stdout, back.stderr) == (0, "1 run moved from new to old\n", "")
+    again = command.here("move", "new", "old", "--id", "moved", "--id", "born")
+    assert again.exit_code == 2
+    assert again.stdout == "1 run moved from new to old\n"
+    assert again.stderr == "error: run moved was not moved: it is pending, a run of old\n"
+    assert command.here("move", "new", "old", "--id", "nobody").exit_code == 3
+    assert command.here("move", "new", "old", "--id", "born", "--version", "v1").exit_code == 2
+
+
+def test_a_move_to_what_nobody_executes_says_so_and_how_to_go_back(command: Outlast, past: Past) -> None:
+    past.start("one")
+    said = command.here("move", "fulfil", "fulfil_ordr")
+    assert said.stderr.startswith("no worker is alive, so nobody executes what was moved; to move it back: ")
+    past.register("w", "fulfil")
+    assert command.here("move", "fulfil_ordr", "fulfil").stderr == ""
+    said = command.here("move", "fulfil", "fulfil_ordr", "--id", "one")
+    assert "no living worker knows fulfil_ordr" in said.stderr
+    assert "outlast move fulfil_ordr fulfil --id one" in said.stderr
+
+
+def test_show_and_doctor_offer_the_same_for_a_renamed_workflow(command: Outlast, past: Past) -> None:
+    past.register("w", "fulfil_order")
+    past.start("one")
+    shown = command.here("show", "one").stdout
+    assert "outlast move fulfil NEW --id one" in shown
+    assert "renamed? give the new one the old name" in shown
+    (finding,) = findings(command)
+    assert any("outlast move fulfil NEW" in line for line in finding["do"])
 
 
 def test_a_run_is_ended_by_force_and_what_may_have_happened_is_named(command: Outlast, past: Past) -> None:

@@ -44,7 +44,14 @@ def test_it_prints_what_is_there(told: Outlast) -> None:
     for how in ((), ("--follow", "--final")):
         said = told.here("stream", "one", "tokens", *how)
         assert (said.exit_code, said.stdout) == (0, 'begin\nattempt 2\n{"n": [1, 2]}\n')
-    assert told.here("stream", "one", "another").stdout == ""
+
+
+def test_a_stream_that_the_run_does_not_have_is_told_with_those_it_has(told: Outlast) -> None:
+    for how in ((), ("--follow",)):
+        said = told.here("stream", "one", "another", *how)
+        assert (said.exit_code, said.stdout) == (0, "")
+        assert said.stderr == "run one has no stream 'another'; it has: tokens\n"
+    assert told.here("stream", "one", "tokens", "--after", "99").stderr == ""
 
 
 def test_a_reader_that_saw_what_was_dropped_is_told(told: Outlast) -> None:

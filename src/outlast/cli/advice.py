@@ -15,6 +15,7 @@ from outlast.runtime.aftermath import aftermath, cause_of_end
 from outlast.runtime.cuts import (
     came_after,
     children_first,
+    fork_words,
     new_course_at,
     plan_fork,
     what_to_drop,
@@ -94,15 +95,14 @@ def _for_ended(
 
 
 def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, where: Where) -> list[str]:
-    words, also = ["fork", run.id, step], ""
+    also = ""
     if (again := plan_fork(run, records, step).again) is not None:
-        words.append("--repeat-once")
         what = "starts child {}" if again.kind is Kind.START else "does `once` step {}"
         also = f", if it is right that this {what.format(shown(again.key))} again"
     return [
         f"it cannot be resumed: {why}.",
         f"Start a new run from before that{also}:",
-        f"  {where.command(*words)}",
+        f"  {where.command(*fork_words(run, records, step))}",
     ]
 
 

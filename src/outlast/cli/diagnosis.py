@@ -12,7 +12,7 @@ from outlast.cli.advice import advice_for, why_stuck
 from outlast.cli.fleet import Fleet, Lag, Queued, fleet_of, lags_of, queued_of, versions_text
 from outlast.cli.opening import Where
 from outlast.cli.outboxes import SeenOutbox, look_at
-from outlast.cli.stranded import held_back, standing_still, stranded
+from outlast.cli.stranded import early, held_back, standing_still, stranded
 from outlast.cli.wording import counted, lasted
 from outlast.core.errors import OutlastError
 from outlast.core.records import QueueState, Record, RunRow
@@ -104,6 +104,8 @@ def _diagnose_store(app: App, where: Where, *, check: bool) -> Diagnosis:
     ]
     found.findings += [Finding(what, do, needs_person=False, runs=ids) for what, do, ids in held_back(held, where)]
     found.findings += [Finding(*said) for said in standing_still(store.schedules(), found.fleet, found.now, where)]
+    for what, do, ids in early(store.early(limit=MOST_RUNS), found.now, MOST_RUNS):
+        found.findings.append(Finding(what, do, needs_person=False, runs=ids))
     found.findings += _held_up(found.fleet)
     found.findings += _versions(found.fleet)
     if check:

@@ -12,6 +12,7 @@ from outlast.core.errors import (
     RunConflict,
     RunEnded,
     RunNotFound,
+    ScheduleNotFound,
     StoreError,
     WrongUse,
 )
@@ -35,7 +36,7 @@ MEANINGS = {
     ExitCode.OK: "done (a worker: stopped by one SIGTERM or Ctrl-C)",
     ExitCode.FAILED: "the run did not succeed; doctor: something needs a person",
     ExitCode.WRONG_USE: "wrong use, or not possible as the run stands",
-    ExitCode.NOT_FOUND: "no run has this id",
+    ExitCode.NOT_FOUND: "no run, approval, queue or schedule is known by this id or name",
     ExitCode.UNAVAILABLE: "the store cannot be reached, or is no store",
     ExitCode.TIMED_OUT: "--timeout ended the waiting, not the run",
     ExitCode.INTERRUPTED: "Ctrl-C (a worker: the second one)",
@@ -49,7 +50,7 @@ _WRONG_USE = (WrongUse, RunConflict, RunEnded, NotResumable, AlreadyAnswered, En
 def exit_code_of(error: BaseException) -> ExitCode:
     """Return the code with which a command ends that was stopped by this error."""
     match error:
-        case RunNotFound() | ApprovalNotFound():
+        case RunNotFound() | ApprovalNotFound() | ScheduleNotFound():
             return ExitCode.NOT_FOUND
         case StoreError():
             return ExitCode.UNAVAILABLE

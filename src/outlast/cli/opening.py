@@ -63,7 +63,9 @@ class Where:
     def start_one(self, run: RunRow, workers: list[SeenWorker]) -> list[str]:
         """Return lines that say what to do for a run that nobody executes."""
         hint = if_renamed(workers, run.workflow)
-        return ["start one, where its code is:", f"  {self.worker_for(run)}", *([f"or: {hint}"] if hint else [])]
+        move = ["or have another workflow take it:", f"  {self.command('move', run.workflow, 'NEW', '--id', run.id)}"]
+        renamed = [*move, f"or: {hint}"] if hint else []
+        return ["start one, where its code is:", f"  {self.worker_for(run)}", *renamed]
 
     def worker_for(self, of: RunRow | ScheduleRow) -> str:
         """Return the command that starts a worker for the code of a run or schedule, to be typed beside that code."""

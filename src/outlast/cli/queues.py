@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from outlast.cli.exits import ExitCode
+from outlast.cli.failures import Told, tell
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, Url
 from outlast.cli.output import print_json, print_table
@@ -39,6 +41,11 @@ def queues(
     """
 
     async def read(app: App) -> tuple[list[QueueInfo], float]:
+        known = {queue.name for queue in await app.queues()}
+        if unknown := [name for name in (*(pause or ()), *(resume or ())) if name not in known]:
+            text = f"no queue has the name {unknown[0]!r} in {app.url}; `outlast queues` lists them"
+            tell(text, "WrongUse", as_json=as_json)
+            raise Told(ExitCode.NOT_FOUND)
         for name in pause or ():
             await app.pause_queue(name, by=by)
         for name in resume or ():

@@ -71,10 +71,9 @@ def _row(run: RunInfo, now: float) -> tuple[str | Text, ...]:
     took = ""
     if run.started is not None:
         took = lasted((run.ended if run.ended is not None else now) - run.started)
-    detail = run.error or run.detail
-    if run.due is not None and run.status == "waiting":
-        detail = f"{detail} (due {ago(run.due, now)})" if detail else f"due {ago(run.due, now)}"
-    status, shown = status_text(run.status, run.reason), with_where(" ".join(detail.split()), run.where, DETAIL_LENGTH)
+    due = f"due {ago(run.due, now)}" if run.due is not None and run.status == "waiting" else ""
+    detail = " ".join((run.error or run.detail).split())
+    status, shown = status_text(run.status, run.reason), with_where(detail, run.where or due, DETAIL_LENGTH).lstrip()
     return (run.id, run.workflow, status, clock_time(run.created), took, shown)
 
 

@@ -13,20 +13,23 @@ from rich.text import Text
 
 from outlast.cli import output
 from outlast.cli.advice import advice_for, why_stuck
+from outlast.cli.entries import entries_of, place_of, value_of
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, Url
 from outlast.cli.plain import one_line, plain, plain_error, readable, readable_record, readable_run
 from outlast.cli.runs import run_json
+from outlast.cli.stranded import told_of_early
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
 from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.durabilities import Durability, shown_of_options
 from outlast.core.errors import RunNotFound
-from outlast.core.records import Kind, Record, RunRow
+from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
+from outlast.runtime.awaited import awaited_in
 from outlast.runtime.cuts import why_lost
 from outlast.runtime.held_up import queue_states, why_held_up
-from outlast.runtime.infos import RunInfo, StepInfo, info_of, steps_of
+from outlast.runtime.infos import RunInfo, info_of, steps_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
 from outlast.stores.protocol import Loaded, RunFilter, StreamRow
 
@@ -85,7 +88,7 @@ def show(
         return
     output.show(_head(seen))
     for name, value in _facts(seen, None if full else SHORT):
-        output.show(Text.assemble((f"  {name:<10}", "dim"), value.replace("\n", "\n" + " " * 12)))
+        output.show(Text.assemble((f"  {name:<9} ", "dim"), value.replace("\n", "\n" + " " * 12)))
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     output.show(draw(branches_of(seen.entries), now=seen.now, full=full, ascii_only=ascii_only))
     for line in advice:
@@ -96,7 +99,8 @@ def _read(app: App, id: str) -> Seen:
     row = app.store.run(id)
     found = app.store.load([row.pk]) if row is not None else []
     if not found:
-        raise RunNotFound(f"no run has the id {id!r} in {app.url}; `outlast runs` lists them")
+        mail = told_of_early(app.store.early(id), app.store.now())
+        raise RunNotFound(f"no run has the id {id!r} in {app.url}{mail or '; `outlast runs` lists them'}")
     (loaded,) = found
     run = loaded.run
     children = app.store.runs(RunFilter(parent=run.pk), limit=MOST_CHILDREN)[::-1]
@@ -108,7 +112,7 @@ def _read(app: App, id: str) -> Seen:
     return Seen(
         shown,
         info_of(run, app, {} if parent is None else {parent.pk: parent.id}),
-        _entries(steps_of(list(loaded.records), app), shown, children),
+        entries_of(steps_of(list(loaded.records), app), shown, children),
         children,
         parent,
         why_idle(run, workers, now),
@@ -131,34 +135,6 @@ def _start_one(seen: Seen, where: Where) -> list[str]:
         return []
     first, *more = where.start_one(seen.run, seen.workers)
     return [f"{seen.nobody}; {first}", *more]
-
-
-def _entries(steps: list[StepInfo], loaded: Loaded, children: list[RunRow]) -> list[Entry]:
-    records = {_place(record): record for record in loaded.records}
-    running = loaded.run.status is Status.RUNNING
-    by_key = {child.parent_key: child for child in children}
-    entries = []
-    for step in steps:
-        if step.state == "in_doubt" and running:  # its worker holds it; there is nothing to decide
-            step = replace(step, state="running")
-        record = records.get(step.id if step.kind not in ("patch", "cancel") else f"{step.kind}:{step.seq}")
-        entries.append(_entry(step, record, by_key.pop(step.id, None)))
-    for key, child in by_key.items():  # begun, and not yet ended
-        step = StepInfo(id=key, name=child.workflow, kind="child", state=child.status.value, started=child.created)
-        entries.append(Entry(step, child=child))
-    return entries
-
-
-def _place(record: Record) -> str:
-    return f"{record.kind.value}:{record.seq}" if record.kind in (Kind.PATCH, Kind.CANCEL) else record.key
-
-
-def _entry(step: StepInfo, record: Record | None, child: RunRow | None) -> Entry:
-    if record is None:
-        return Entry(step, child=child)
-    parts = plain_error(record.value).tree if step.error and not record.ok and record.value else []
-    shows = record.ok and record.value is not None and record.kind not in (Kind.PATCH, Kind.CANCEL, Kind.TIMER)
-    return Entry(step, f"= {one_line(record.value)}" if shows else "", child, parts)
 
 
 def _head(seen: Seen) -> Text:
@@ -198,12 +174,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
     yield from _queue(seen)
     yield "arguments", shortened(_arguments(run), length)
-    if run.status is Status.STUCK:
-        yield "stuck", visible_lines(why_stuck(run))
-    elif run.detail:
-        yield "ended as" if run.status in ENDED else "waits for", visible_lines(run.detail)
-    if run.due is not None and run.status in (Status.PENDING, Status.WAITING):
-        yield "due", f"{clock_time(run.due)} ({ago(run.due, now)})"
+    yield from _standing(run, now)
     for row in seen.loaded.inbox:
         yield "inbox", visible(f"{row.kind.value} {row.key} since {clock_time(row.created)}")
     yield from _output(seen, length)
@@ -214,6 +185,18 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "error", error.line(length) if length is not None else visible_lines("\n".join(error.tree))
     if seen.entries:
         yield "each line", LEGEND
+
+
+def _standing(run: RunRow, now: float) -> Iterator[tuple[str, str]]:
+    """Yield why a run stands where it does."""
+    if run.status is Status.STUCK:
+        yield "stuck", visible_lines(why_stuck(run))
+    elif run.status in ENDED and run.detail:
+        yield "ended as", visible_lines(run.detail)
+    elif waits := awaited_in(run):
+        yield "waits for", "\n".join(visible(each.told(clock_time)) for each in waits)
+    if run.due is not None and run.status in (Status.PENDING, Status.WAITING):
+        yield "due", f"{clock_time(run.due)} ({ago(run.due, now)})"
 
 
 def _course(run: RunRow, now: float) -> Iterator[tuple[str, str]]:
@@ -249,13 +232,13 @@ def _arguments(run: RunRow) -> str:
 
 def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
     run = run_json(seen.info)
-    records = {_place(record): record for record in seen.loaded.records}
+    records = {place_of(record): record for record in seen.loaded.records}
     steps = []
     for entry in seen.entries:
         step, record = entry.step, records.get(entry.step.id)
-        value = plain(record.value) if record is not None and record.ok else None
         times = {name: iso_time(getattr(step, name) or None) for name in ("started", "ended", "due")}
-        fields = asdict(replace(step, value=None)) | times | {"branch": step.id.rpartition("/")[0], "value": value}
+        fields = asdict(replace(step, value=None)) | times | {"branch": step.id.rpartition("/")[0]}
+        fields["value"] = value_of(step, record)
         fields["args"] = plain(step.args.encode())
         fields["child"] = entry.child.id if entry.child is not None else None
         steps.append(fields)

@@ -11,6 +11,7 @@ from outlast.cli.wording import counted, lasted
 from outlast.core.records import RunRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.runtime.seen import if_renamed, why_nobody
+from outlast.stores.protocol import EarlyRow
 
 
 def held_back(held: Sequence[RunRow], where: Where) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -24,6 +25,30 @@ def held_back(held: Sequence[RunRow], where: Where) -> Iterator[tuple[str, list[
     if "" in versions:
         do.append(f"  {where.command('release', next(run.id for run in held if not run.version))}")
     yield f"{counted(len(held), 'run')} held back, of version {each}", do, [run.id for run in held]
+
+
+def early(rows: Sequence[EarlyRow], now: float, most: int) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield what there is to say of messages for runs that nobody has started, of which `most` were asked for."""
+    if not rows:
+        return
+    number = counted(len(rows), "message") if len(rows) < most else f"at least {len(rows)} messages"
+    waits, first = "waits" if len(rows) == 1 else "wait", rows[0]
+    ids = list(dict.fromkeys(row.run for row in rows))
+    what = f"{number} {waits} for runs that nobody has started, {first.key!r} for {first.run} since"
+    do = [
+        f"start {'it' if len(ids) == 1 else 'them'}; where an id is misspelt, send the message again to the right one"
+    ]
+    yield f"{what} {lasted(now - first.created)}", do, ids
+
+
+def told_of_early(rows: Sequence[EarlyRow], now: float) -> str:
+    """Return what to say where a run is looked for that nobody has started; nothing where no message waits for it."""
+    if not rows:
+        return ""
+    names = ", ".join(dict.fromkeys(repr(row.key) for row in rows))
+    waits = "waits" if len(rows) == 1 else "wait"
+    since = lasted(now - rows[0].created)
+    return f"; {counted(len(rows), 'message')} ({names}) {waits} for it to be started, since {since}"
 
 
 def stranded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import typer
@@ -54,5 +55,10 @@ def stream(
                 print_line(json_line({"reset": item.position}))
             else:
                 print_note(f"drop what came after position {item.position}: a step is tried again, or was given up")
+
+        known = [each.name for each in await asyncio.to_thread(app.store.streams, row.pk)]
+        if name not in known:
+            has = f"it has: {', '.join(known)}" if known else "it has written to none"
+            print_note(f"run {run} has no stream {name!r}; {has}")
 
     with_store(Where(url, app_name), read)

@@ -16,7 +16,7 @@ VALUE_LENGTH = 100
 LATE_S = 1.0
 """A timer that fired so long after it was due is told with both times: nobody was there to let it fire."""
 
-LEGEND = "when begun, how long, effect; a timer: when it fired; a child: its run"
+LEGEND = "when begun, how long, effect; a timer: when it fired; a message: when it was sent; a child: its run"
 """What stands behind the name in each line."""
 
 MARKS = {
@@ -129,13 +129,18 @@ def _is_history(step: StepInfo) -> bool:
 def _facts(entry: Entry, now: float) -> Iterator[str]:
     """Yield when, how long, what effect, how often: each where it says something."""
     step, child = entry.step, entry.child
-    if step.kind == "timer":
+    if step.state == "waiting":
+        if step.started:
+            yield _time_of_day(step.started)
+        if step.due is not None:
+            yield f"until {clock_time(step.due)}"
+    elif step.kind == "timer":
         yield f"fired {_time_of_day(step.ended)}"
         if step.due is not None and step.ended - step.due >= LATE_S:
             yield f"due {clock_time(step.due)}"
     elif step.started:
         yield _time_of_day(step.started)
-        if step.kind in ("step", "child") and step.ended and step.state in ("done", "failed", "late"):
+        if step.kind in ("step", "child", "approval") and step.ended and step.state in ("done", "failed", "late"):
             yield lasted(step.ended - step.started)
     if step.effect:
         yield step.effect

@@ -15,6 +15,7 @@ from outlast.core.errors import OutlastError, RunNotFound
 from outlast.core.records import RunRow
 from outlast.core.transitions import ENDED, Status
 from outlast.runtime.app import App
+from outlast.runtime.awaited import detail_of
 from outlast.runtime.held_up import queue_states, why_held_up
 from outlast.runtime.seen import standing, start_one, why_idle
 
@@ -65,7 +66,7 @@ async def _tell_meanwhile(app: App, id: str, where: Where, *, hint: bool) -> Non
             row = await asyncio.to_thread(app.store.run, id)
             if row is None:
                 return
-            say(f"run {id} is {row.status.value}" + (f": {row.detail}" if row.detail else ""))
+            say(f"run {id} is {row.status.value}" + (f": {detail}" if (detail := detail_of(row)) else ""))
             if hint and waited >= HINT_AFTER_S:
                 waited = 0.0
                 hint = not await tell_if_nobody(app, row, where.worker_for(row))

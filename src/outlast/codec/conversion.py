@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from outlast.codec.unknown_fields import unknown_fields
 from outlast.core.errors import DecodingError
 
 
@@ -27,6 +28,18 @@ def from_json(value: Any, annotation: Any, *, strict: bool = False) -> Any:
     except (TypeError, NotImplementedError):
         return value  # an annotation that says nothing of JSON, such as a protocol or a type variable
     _keep_defaults(made, set())
+    return made
+
+
+def form_from_json(value: Any, annotation: Any) -> Any:
+    """Do the same for what a person fills in, where a field that the class does not have is a slip of the pen.
+
+    Raises DecodingError for those, too, and names them.
+    """
+    made = from_json(value, annotation, strict=True)
+    if unknown := list(unknown_fields(value, made)):
+        name = getattr(annotation, "__name__", annotation)
+        raise DecodingError(f"{name} has no field {', '.join(map(repr, unknown))}")
     return made
 
 

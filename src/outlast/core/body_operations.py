@@ -122,7 +122,7 @@ class BodyOperations:
     def _issue(self, call: Call[Any], encoded: bytes, recorded: bytes) -> CallFuture:
         key = call.key
         if key in self.calls or key in self._done:
-            raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
+            raise RuntimeError(f"{call!r} was awaited before; call {call.definition.written} again for a new call")
         future = CallFuture(loop=self.loop)
         pending = future.pending = Pending(cast("Engine", self), call, encoded, recorded, future)
         if isinstance(call.definition, Wait) and call.definition.timeout is not None:

@@ -20,7 +20,7 @@ from outlast.core.durabilities import Durability, with_durability
 from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import LostRun, WrongUse
 from outlast.core.functions import Definition
-from outlast.core.identity import here
+from outlast.core.identity import here, shown
 from outlast.core.lost import refuse_lost
 from outlast.core.records import Effect
 from outlast.core.settings import Changes, Settings
@@ -222,13 +222,13 @@ class Call(Coroutine[Any, Any, R_co]):
         return self.ordinal
 
     def __repr__(self) -> str:
-        return f"<Call of {self.definition!r}{' ' + self.key if self.key else ''}>"
+        return f"<Call of {self.definition!r}{' ' + shown(self.key) if self.key else ''}>"
 
     # -- awaiting ------------------------------------------------------------
 
     def __await__(self) -> Generator[Any, None, R_co]:
         if self.used and self.future is None:
-            raise RuntimeError(f"{self!r} was awaited before; call {self.definition.name} again for a new call")
+            raise RuntimeError(f"{self!r} was awaited before; call {self.definition.written} again for a new call")
         self.used = True
         place = self.place
         if type(place) is not InBody:
@@ -244,7 +244,7 @@ class Call(Coroutine[Any, Any, R_co]):
             if place.ops.blocking:
                 raise WrongUse(
                     f"{self!r} was awaited in sync workflow {place.ops.workflow} (run {place.ops.run_id}), where no "
-                    f"event loop can wait for it; write: {self.definition.name}(...).result(), or make the workflow "
+                    f"event loop can wait for it; write: {self.definition.written}(...).result(), or make the workflow "
                     "an async def"
                 )
             self.future = None
@@ -257,7 +257,7 @@ class Call(Coroutine[Any, Any, R_co]):
             where = "outside of a run, or in a context that has lost its run," if made is None else "in a step"
             where = f"in run {made.ops.run_id}" if type(made) is InBody else where
             raise LostRun(
-                f"{self.definition.noun} {self.definition.name} was called {where} and is awaited in run "
+                f"{self.definition.noun} {self.definition.written} was called {where} and is awaited in run "
                 f"{waits.ops.run_id}; call it where it is awaited"
             )
 
@@ -271,11 +271,11 @@ class Call(Coroutine[Any, Any, R_co]):
         """In a sync workflow: wait for the call's outcome and return it, or raise its error."""
         self.used = self.waited_for = True  # it was not forgotten, even where it is refused
         if self.place is None:
-            refuse_lost(f"{self.definition.noun} {self.definition.name}")
+            refuse_lost(f"{self.definition.noun} {self.definition.written}")
         if type(self.place) is not InBody or not self.place.ops.blocking:
             raise WrongUse(
                 f"{self!r}.result() waits by blocking, which only a sync workflow may do; write: await "
-                f"{self.definition.name}(...)"
+                f"{self.definition.written}(...)"
             )
         ops: Operations = self.place.ops
         result: R_co = ops.block(self.future if self.future is not None else self.start())
@@ -340,7 +340,7 @@ class Call(Coroutine[Any, Any, R_co]):
     def __del__(self) -> None:
         if self.used:
             return
-        what = f"{self.definition.noun} {self.definition.name} was called"
+        what = f"{self.definition.noun} {self.definition.written} was called"
         if type(self.place) is InBody:
             if not self.place.ops.forgot(self):
                 return

@@ -30,6 +30,11 @@ class Definition(Generic[P, R]):
     load: object = None
     """What stands for the execution of its file, where it is known by its name."""
 
+    @property
+    def written(self) -> str:
+        """Return its name as code has it: those of Outlast's own begin with `!` in a journal."""
+        return f"outlast.{self.name[1:]}" if self.name.startswith("!") else self.name
+
     def __init__(self, fn: Callable[P, Any], name: str | None) -> None:
         if not callable(fn):
             raise WrongUse(f"@outlast.{self.noun} decorates a function, not {fn!r}")

@@ -81,7 +81,7 @@ class Terms:
 
 
 class TermsOfCall(TypedDict, total=False):
-    """What `workflow.options(...)` takes beside `id`."""
+    """What `workflow.options(...)` takes beside `id` and `durability`."""
 
     queue: Queue | None
     queue_key: str | None
@@ -100,7 +100,7 @@ def terms_of(usual: Terms | None, options: TermsOfCall) -> Terms:
     """
     unknown = options.keys() - TermsOfCall.__annotations__.keys()
     if unknown:
-        known = ", ".join(["id", *TermsOfCall.__annotations__])
+        known = ", ".join(["id", "durability", *TermsOfCall.__annotations__])
         raise WrongUse(f"no such option: {', '.join(sorted(unknown))}; there are {known}")
     queue = options.get("queue")
     if queue is None and usual is not None:

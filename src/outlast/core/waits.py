@@ -26,10 +26,12 @@ class Wait(Definition[[], R]):
     """A wait for the next message in a mailbox of the run: what a `Call` is made of, though it has no function.
 
     `name` is what identities are made of (`!receive`), `mailbox` the name of the messages, `returns` the type that
-    they are decoded to, `timeout` the seconds until it is over with TimeoutError (None: never).
+    they are decoded to, `timeout` the seconds until it is over with TimeoutError (None: never). `kind` is
+    what comes, `message` or `approval`.
     """
 
     noun = "wait"
+    kind = "message"
 
     def __init__(  # there is no function whose name and signature could be taken
         self, name: str, mailbox: str, returns: Any = Any, timeout: float | None = None

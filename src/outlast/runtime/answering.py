@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.codec.conversion import from_json
+from outlast.codec.conversion import form_from_json
 from outlast.core.errors import AlreadyAnswered, ApprovalNotFound, DecodingError, StoreError, WrongUse
 from outlast.core.records import ApprovalRow, Standing
 from outlast.runtime.infos import ApprovalInfo, shown_value
@@ -90,7 +90,7 @@ def _filled_in(row: ApprovalRow, form: Any) -> Any:
     if not isinstance(cls, type):
         return form  # the run, which knows it, looks
     try:
-        return from_json(form, cls, strict=True)
+        return form_from_json(form, cls)
     except DecodingError as error:
         raise WrongUse(f"the form of approval {row.id} is not filled in as asked for: {error}") from None
 

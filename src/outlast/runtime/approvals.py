@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
-from outlast.codec.conversion import from_json
+from outlast.codec.conversion import form_from_json
 from outlast.core.amounts import is_number
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call
@@ -61,6 +61,8 @@ class Approval(Generic[T]):
 class ApprovalWait(Wait[Any]):
     """A wait for a person's answer. Its mailbox is known once its run is."""
 
+    kind = "approval"
+
     def __init__(self, question: str, data: Any, form: Any, within: float | None, to: str) -> None:
         super().__init__("!approve", "", Any if form is None else form)
         self.id = ""
@@ -84,7 +86,7 @@ class ApprovalWait(Wait[Any]):
             return Taken(data, None, codec.decode_error(data))
         approved, by, note, form = codec.decode(row.value or b"null", self.returns)
         if self.form is not None and form is not None:
-            form = from_json(form, self.form, strict=True)
+            form = form_from_json(form, self.form)
         data = codec.encode([approved, by, note, row.created, form])
         return Taken(data, self.made_of(codec.decode(data, self.returns)), None)
 
@@ -160,11 +162,14 @@ class Approvals:
         run.after_commit(run.calmly, self._ask, pending)
         run.inbox.mail.wait(pending)
 
-    def dues(self) -> list[tuple[float, str]]:
-        """Return when those that are open expire, and what they are, in words."""
+    def dues(self) -> list[float | None]:
+        """Return when those that are open expire; None for never."""
         self._waits = {name: p for name, p in self._waits.items() if not p.done and not p.withdrawn}
-        found = ((_due(pending), _wait_of(pending).says()) for pending in self._waits.values())
-        return [(due, says) for due, says in found if due is not None]
+        return [_due(pending) for pending in self._waits.values()]
+
+    def due(self, pending: Pending) -> float | None:
+        """Return when a wait is over that is one for an answer."""
+        return _due(pending) if isinstance(pending.call.definition, ApprovalWait) else None
 
     def _ask(self, pending: Pending) -> None:
         run, wait = self._run, _wait_of(pending)

@@ -151,14 +151,14 @@ class Client:
         """
         return await steering.hold(self, False, id, workflow, version)
 
-    async def move(self, workflow: str, to: str, *, version: str | None = None) -> int:
+    async def move(self, workflow: str, to: str, *, id: str | None = None, version: str | None = None) -> int:
         """Have the runs of a workflow executed as another, such as one that was renamed; return how many.
 
-        Those that have not ended and that no worker has in memory, of one `version` of the code or all. `to` finds
-        their journals: where it does something else, they get stuck as `diverged`, and can be moved back and resumed.
-        Raises WrongUse.
+        Those that have not ended and that no worker has in memory: all, or the one of this `id`, those of one `version`
+        of the code. `to` finds their journals: where it does something else, they get stuck as `diverged`, and can be
+        moved back and resumed. Raises RunNotFound, WrongUse.
         """
-        return await steering.move(self, workflow, to, version)
+        return await steering.move(self, workflow, to, id, version)
 
     async def send(self, run: str, name: str, value: Any = None, *, id: str | None = None, early: bool = False) -> str:
         """Send a message to a run, where `outlast.receive(name)` takes it; return its id when that is committed.

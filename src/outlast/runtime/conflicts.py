@@ -31,6 +31,12 @@ def check_same_call(codec: Codec, definition: Definition[..., Any] | None, row: 
     An argument that was left out is not the same as its default, which new code may change. Where the definition is not
     known, no arguments in other bytes are the same.
     """
+    if row.dedup and taken.dedup == row.dedup and taken.id != row.id:
+        raise RunConflict(
+            f"dedup key {row.dedup!r} of workflow {row.workflow!r} is held by run {taken.id!r}, with other arguments, "
+            f"until that has ended (status {taken.status.value}); nothing was started. Wait for that, or use another "
+            f"key; {_look_at(taken)}"
+        )
     if taken.workflow != row.workflow:
         raise _conflict(taken, f"workflow {taken.workflow!r}", "")
     if definition is None:
@@ -49,8 +55,12 @@ def check_same_call(codec: Codec, definition: Definition[..., Any] | None, row: 
 def _conflict(taken: RunRow, what: str, both: str) -> RunConflict:
     return RunConflict(
         f"run {taken.id!r} exists already, with {what} (status {taken.status.value}){both}; nothing was changed. "
-        f"Use another id, or look at that run: outlast show {shlex.quote(taken.id)} (in Python: app.get({taken.id!r}))"
+        f"Use another id, or {_look_at(taken)}"
     )
+
+
+def _look_at(taken: RunRow) -> str:
+    return f"look at that run: outlast show {shlex.quote(taken.id)} (in Python: app.get({taken.id!r}))"
 
 
 def _arguments(codec: Codec, definition: Definition[..., Any], data: bytes) -> Arguments | None:

@@ -5,6 +5,7 @@ Nothing here asks a store: `mending` acts on what is found here, and `outlast sh
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def what_to_drop(run: RunRow, cause: Record, records: Sequence[Record]) -> tuple
         )
         raise NotResumable(
             f"{why_not_resumable(run, cause, obstacle)}; resuming would {would}. "
-            f"Start a new course instead: outlast fork {run.id} '{new_course_at(cause, obstacle)}'"
+            f"Start a new course instead: {command_of(fork_words(run, records, new_course_at(cause, obstacle)))}"
             + (f" ({warning})" if cause.kind is not Kind.CANCEL and (warning := came_after(after)) else "")
         )
     unheard = unheard_failures(cause, records)
@@ -100,7 +101,7 @@ def check_undone(run: RunRow, records: Sequence[Record]) -> None:
     if undone is not None:
         raise NotResumable(
             f"run {run.id} failed, and what it had done was undone: {_noun(undone)} {shown(undone.key)} was recorded "
-            f"after that. Start a new course instead: outlast fork {run.id} '{undone.key}'"
+            f"after that. Start a new course instead: {command_of(fork_words(run, records, undone.key))}"
         )
 
 
@@ -162,6 +163,17 @@ class ForkPlan(msgspec.Struct, frozen=True):
     at: str
     keep: tuple[int, ...]
     again: Record | None
+
+
+def fork_words(run: RunRow, records: Sequence[Record], step: str) -> list[str]:
+    """Return the words of the `outlast fork` that starts a new course from before a step, and is not refused."""
+    wanted = ["--repeat-once"] if plan_fork(run, records, step).again is not None else []
+    return ["fork", run.id, step, *wanted]
+
+
+def command_of(words: Sequence[str]) -> str:
+    """Return an `outlast` command as an error quotes it."""
+    return shlex.join(["outlast", *words])
 
 
 def plan_fork(run: RunRow, records: Sequence[Record], step: str) -> ForkPlan:

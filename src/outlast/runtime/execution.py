@@ -21,13 +21,13 @@ from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.approvals import Approvals
+from outlast.runtime.awaited import awaited_by, in_words, kept, next_due
 from outlast.runtime.deadlines import cancel_at_deadline, deadline_ahead
 from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
 from outlast.runtime.moments import earliest
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.output import RunOutput
-from outlast.runtime.resting import next_due
 from outlast.runtime.steps import BACKLOG_RECORDS, Steps
 from outlast.runtime.turns import begin_next_turn
 from outlast.stores.emitted import Emit
@@ -242,7 +242,7 @@ class Execution:
         elif self.releasing:
             self._leave(Release(worker=self.worker.id, run=self.row.pk, claim=self.row.claim), "run.released")
         elif self.engine.live and self.engine.outcome is None and not self.steps.restless():
-            due, _ = next_due(self)
+            due = next_due(self)
             if due is None or due - self.worker.now() > self.worker.park_after:
                 self._rest = self.worker.loop.call_later(self.worker.park_after, self._park)
 
@@ -255,7 +255,7 @@ class Execution:
         self._rest = None
         if self.closed or not self.idle or self.leaving:
             return
-        due, says = next_due(self)
+        due, waits = next_due(self), awaited_by(self)
         self.parking = True
 
         def done(answer: Answer | StoreError) -> None:
@@ -263,7 +263,7 @@ class Execution:
             if self.closed:
                 return
             if isinstance(answer, Done):
-                self.worker.notices("run.parked", run=self.row.id, due=due, detail=says)
+                self.worker.notices("run.parked", run=self.row.id, due=due, detail=in_words(waits))
                 self.worker.forget(self)
             elif isinstance(answer, Kept):
                 self.worker.fetch_inbox_soon()
@@ -278,7 +278,7 @@ class Execution:
             run=self.row.pk,
             claim=self.row.claim,
             due=due,
-            detail=says,
+            detail=kept(waits),
             ignoring=unread,
             frees=bool(self.row.queue),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,8 @@ from outlast.core.durabilities import shown_of_options
 from outlast.core.frames import where_of
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.telling import error_line
-from outlast.core.transitions import ENDED, Status
+from outlast.core.transitions import ENDED
+from outlast.runtime.awaited import detail_of
 
 if TYPE_CHECKING:
     from outlast.runtime.client import Client
@@ -61,7 +61,8 @@ class StepInfo:
 class RunInfo:
     """What a store says of a run. Times are seconds since the epoch.
 
-    - `id`, `workflow`, `status`, and for a stuck run its `reason`. `detail`: what it waits for, or why it is stuck.
+    - `id`, `workflow`, `status`, and for a stuck run its `reason`. `detail`: all that it waits for once it rests,
+      or why it is stuck.
     - `created`. `started`: when a worker first claimed it. `ended`. `due`: when it wakes by itself.
       `deadline`: when it is cancelled, and fails, if it has not ended.
     - `error`: the error that it ended with, in one line. `where`: the line of your code that raised it
@@ -162,7 +163,7 @@ def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
         workflow=row.workflow,
         status=row.status.value,
         reason=row.reason.value if row.reason else "",
-        detail=_detail(row),
+        detail=detail_of(row),
         created=row.created,
         started=row.started,
         ended=row.ended,
@@ -188,20 +189,6 @@ def info_of(row: RunRow, app: Client, parents: dict[int, str]) -> RunInfo:
         queue_key=row.queue_key,
         priority=row.priority,
     )
-
-
-def _detail(row: RunRow) -> str:
-    """Return what a run waits for, or why it stands still."""
-    if row.status in ENDED or row.status is Status.STUCK:
-        return row.detail
-    says = row.detail
-    if row.cancelling is not None:
-        since = dt.datetime.fromtimestamp(row.cancelling, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        waits = says or ("its clean-up" if row.owner is not None else "a worker")
-        says = f"cancelling since {since}, waits for {waits}"
-    if row.held and row.owner is None:
-        says = f"held back ({says})" if says else "held back"
-    return says
 
 
 def steps_of(records: list[Record], app: Client) -> list[StepInfo]:
@@ -254,7 +241,7 @@ def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
         state=state,
         effect=effect,
         attempts=max(r.attempt for r in group),
-        started=next((r.started for r in group if r.started), 0.0 if group[0].kind in ENDS_ONLY else group[0].at),
+        started=_begun(group),
         ended=last.ended or last.at,
         worker=last.worker,
         seq=last.seq,
@@ -266,6 +253,13 @@ def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
         note=last.note,
         due=last.due,
     )
+
+
+def _begun(group: list[Record]) -> float:
+    """Return when something began: an approval, when it was asked (its answer says when that was given)."""
+    if group[0].kind is Kind.ASK:
+        return group[0].at
+    return next((r.started for r in group if r.started), 0.0 if group[0].kind in ENDS_ONLY else group[0].at)
 
 
 def _history(group: list[Record]) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ from outlast.runtime.aftermath import cause_of_end
 from outlast.runtime.cuts import (
     check_undone,
     children_first,
+    command_of,
+    fork_words,
     in_doubt_again,
     plan_fork,
     stretches,
@@ -115,11 +117,10 @@ async def _check_children(app: Client, loaded: Loaded, cause: Record | None, dro
         )
         theirs = await app._read(app.store.load, [child.pk])
         if lost := "".join(why_lost(child, loaded.records) or "" for loaded in theirs):
-            again = plan_fork(run, loaded.records, child.parent_key).again
-            wanted = " --repeat-once" if again is not None else ""
+            fork = command_of(fork_words(run, loaded.records, child.parent_key))
             raise NotResumable(
                 f"run {run.id} {how}, which is {child.status.value} and cannot be taken up again ({lost}). Start a new "
-                f"course instead: outlast fork {run.id} '{shown(child.parent_key)}'{wanted}"
+                f"course instead: {fork}"
             )
         raise NotResumable(
             f"run {run.id} {how}, which is {child.status.value}; resume that one first, "

@@ -16,11 +16,13 @@ from outlast.core.records import InboxRow, Kind
 from outlast.core.settings import Settings
 from outlast.core.waits import Taken, Wait
 from outlast.runtime.operations import body_here, step_here
+from outlast.stores.rules import ended_as
 from outlast.stores.verbs import Answer, Done, Refused, Send
 
 T = TypeVar("T")
 
 MAX_NAME_LENGTH = 255
+OF_RUNS = "in a workflow or a step (others send with app.send)"
 
 
 class MessageWait(Wait[Any]):
@@ -73,7 +75,7 @@ def send(run: str, name: str, value: Any = None, *, id: str | None = None, early
 
 
 async def _send(run: str, name: str, value: Any, id: str | None, early: bool) -> str:
-    place = step_here("send()")
+    place = step_here("send()", OF_RUNS)
     verb = verb_of(place, run, name, value, id, early)
     check_answer(verb, await _post(place).ask(place, verb))
     return verb.message_id
@@ -81,7 +83,7 @@ async def _send(run: str, name: str, value: Any, id: str | None, early: bool) ->
 
 def send_blocking(run: str, name: str, value: Any, id: str | None, early: bool) -> str:
     """Send a message from a thread that executes a step."""
-    place = step_here("sync.send()")
+    place = step_here("sync.send()", OF_RUNS)
     verb = verb_of(place, check_run_id(run), name, value, id, early)
     check_answer(verb, _post(place).ask_from_thread(place, verb))
     return verb.message_id
@@ -118,11 +120,11 @@ def check_answer(verb: Send, answer: Answer) -> None:
     if isinstance(answer, Done):
         return
     if isinstance(answer, Refused) and answer.run is not None:
-        raise RunEnded(f"run {verb.id} takes no message {verb.key!r} any more: it has {answer.run.status.value}")
+        raise RunEnded(f"run {verb.id} takes no message {verb.key!r} any more: it {ended_as(answer.run.status)}")
     if isinstance(answer, Refused):
         raise RunNotFound(
-            f"no run has the id {verb.id!r}, so there is nobody for the message {verb.key!r}; with early=True it is "
-            "kept until the run is started"
+            f"no run has the id {verb.id!r}, so there is nobody for the message {verb.key!r}; with --early (in "
+            "Python: early=True) it is kept until the run is started"
         )
     raise StoreError(f"the message {verb.key!r} to run {verb.id} was not sent: {getattr(answer, 'why', answer)}")
 

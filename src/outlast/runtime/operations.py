@@ -54,13 +54,13 @@ def _in_body(what: str) -> InBody | None:
     return body_here(what) if isinstance(place, InBody) else None
 
 
-def step_here(what: str) -> InStep:
-    """Return the place in a step. Raises WrongUse elsewhere."""
+def step_here(what: str, belongs: str = "in a step") -> InStep:
+    """Return the place in a step. Raises WrongUse elsewhere, which says where it belongs."""
     place = here.get()
     if isinstance(place, InStep):
         return place
     where = "in a workflow body" if isinstance(place, InBody) else "outside of any run"
-    raise WrongUse(f"outlast.{what} belongs in a step, and was called {where}")
+    raise WrongUse(f"outlast.{what} belongs {belongs}, and was called {where}")
 
 
 # -- in a workflow ----------------------------------------------------------------------

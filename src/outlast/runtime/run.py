@@ -161,7 +161,7 @@ class Run(Generic[R]):
         is tried again, a `StreamReset` says to drop all items after its `position`, and what is valid follows. With
         `final` only what can no longer change is given: no item before the outcome of the step that wrote it (and of
         those that wrote before it), and no reset, unless the run is resumed. `type` is what the values are to be.
-        Raises RunNotFound when the run was pruned, WrongUse for a name or a position that cannot be.
+        Raises RunNotFound when the run was deleted, WrongUse for a name or a position that cannot be.
         """
         check_output_name(name, "a stream")
         given: object = after

@@ -11,6 +11,7 @@ import msgspec
 from outlast.core.records import RunRow, WorkerRow, WorkerState
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Status
+from outlast.runtime.awaited import detail_of
 from outlast.runtime.liveness import Alive, last_sent, probe
 from outlast.stores.open import shown
 from outlast.stores.protocol import Store
@@ -123,7 +124,11 @@ def standing(run: RunRow, workers: Sequence[SeenWorker], command: str, held_up: 
 
     `held_up` says why nobody may begin it now, whoever is free.
     """
-    says = run.status.value + (f": {run.detail}" if run.detail else "") + (f", and {held_up}" if held_up else "")
+    says = (
+        run.status.value
+        + (f": {detail}" if (detail := detail_of(run)) else "")
+        + (f", and {held_up}" if held_up else "")
+    )
     owner = next((worker for worker in workers if worker.row.id == run.owner), None)
     if owner is not None and owner.alive:
         return f"{says} on worker {owner.row.id}"

@@ -52,20 +52,25 @@ async def hold(app: Client, held: bool, id: str | None, workflow: str | None, ve
     """Hold runs back, or give them free; return how many."""
     if id is None and workflow is None and version is None:
         what = "hold" if held else "release"
-        raise WrongUse(f"app.{what}() would take every run there is; say which: id=, workflow= or version=")
+        raise WrongUse(
+            f"this would {what} every run there is; say which: RUN, --workflow or --version (in Python: id=, workflow= "
+            "or version=)"
+        )
     if id is not None:
         await app._row(check_run_id(id))
     return await _all(app, Hold(held=held, id=id, workflow=workflow, version=version, limit=AT_ONCE))
 
 
-async def move(app: Client, workflow: str, to: str, version: str | None) -> int:
+async def move(app: Client, workflow: str, to: str, id: str | None, version: str | None) -> int:
     """Have runs of one workflow executed by another; return how many."""
     if not to or workflow == to or workflow.startswith(STEP_PREFIX) != to.startswith(STEP_PREFIX):
         raise WrongUse(
             f"runs of {workflow!r} cannot be moved to {to!r}: it must be another workflow, or for runs of a single "
             f"step another step ({STEP_PREFIX}NAME)"
         )
-    return await _all(app, Move(workflow=workflow, to=to, version=version, limit=AT_ONCE))
+    if id is not None:
+        await app._row(check_run_id(id))
+    return await _all(app, Move(workflow=workflow, to=to, id=id, version=version, limit=AT_ONCE))
 
 
 async def _all(app: Client, verb: Hold | Move) -> int:

@@ -79,11 +79,12 @@ class Hold(Verb, frozen=True, kw_only=True):
 class Move(Verb, frozen=True, kw_only=True):
     """Give runs of one workflow the name of another, which executes them from now on. -> Counted
 
-    Takes those that have not ended and that nobody owns; of one `version` or all; at most `limit`. Sent again, it
-    counts what is left to change.
+    Takes those that have not ended and that nobody owns; all of them, or those of one `version` and of this `id`; at
+    most `limit`. Sent again, it counts what is left to change.
     """
 
     workflow: str
     to: str
+    id: str | None = None
     version: str | None = None
     limit: int = 1000

@@ -76,6 +76,14 @@ class StreamRow(msgspec.Struct, frozen=True):
     final: int | None
 
 
+class EarlyRow(msgspec.Struct, frozen=True):
+    """A message for a run that is still to be started: the run's id, the message's name, and when it was sent."""
+
+    run: str
+    key: str
+    created: float
+
+
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs a listing wants; None is any. `id_prefix` matches literally, `created_after` is included.
 
@@ -220,6 +228,10 @@ class Store(Protocol):
 
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
         """Return approvals, oldest first (by pk), above the pk `after`; one that is open and due as expired."""
+        ...
+
+    def early(self, run: str | None = None, *, limit: int = 100) -> list[EarlyRow]:
+        """Return messages for runs that are still to be started, or for the one of this id, oldest first."""
         ...
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:

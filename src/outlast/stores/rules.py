@@ -111,6 +111,11 @@ def _bad_record(record: Record) -> str | None:
     return None
 
 
+def ended_as(status: Status) -> str:
+    """Return how a run ended, as the rest of a sentence: `has failed`, `was cancelled`."""
+    return f"{'was' if status is Status.CANCELLED else 'has'} {status.value}"
+
+
 def keepable(text: str) -> str:
     """Return a text for people as every store can keep it: what it may quote is written out."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
@@ -244,7 +249,7 @@ def cannot_answer(approval: ApprovalRow, answer: Standing, run_status: Status | 
         was = "has expired" if approval.status is Standing.EXPIRED else f"was {approval.status.value} already"
         return f"approval {approval.id!r} {was}{who}"
     if run_status in ENDED:
-        return f"approval {approval.id!r} is of no use any more: the run that asked has {Status(run_status).value}"
+        return f"approval {approval.id!r} is of no use any more: the run that asked {ended_as(Status(run_status))}"
     if answer is Standing.EXPIRED and (approval.due is None or approval.due > now):
         return f"approval {approval.id!r} is not due yet"
     return None
@@ -253,7 +258,7 @@ def cannot_answer(approval: ApprovalRow, answer: Standing, run_status: Status | 
 def cannot_terminate(run: RunRow, owner: str | None) -> str | None:
     """Say why a run cannot be ended by force by who saw it in the hands of `owner`, None where it can."""
     if run.status in ENDED:
-        return f"run {run.id!r} has {run.status}"
+        return f"run {run.id!r} {ended_as(run.status)}"
     return None if run.owner == owner else f"run {run.id!r} is owned by {run.owner} now"
 
 

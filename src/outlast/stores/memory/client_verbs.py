@@ -15,7 +15,7 @@ from outlast.stores.memory.queues import declare_queue, pause_queue
 from outlast.stores.memory.tables import LIVE, Entry, Tables
 from outlast.stores.memory.verbs import take
 from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
-from outlast.stores.rules import Hold, debounced
+from outlast.stores.rules import Hold, debounced, ended_as
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -119,7 +119,7 @@ def send(t: Tables, verb: Send) -> Answer:
     if entry.row.status in ENDED:
         if t.has_had(entry, verb.kind, verb.message_id):
             return Done()
-        return Refused(f"run {verb.id!r} has {entry.row.status}", copy.copy(entry.row))
+        return Refused(f"run {verb.id!r} {ended_as(entry.row.status)}", copy.copy(entry.row))
     t.put(entry, verb.kind, verb.key, verb.message_id, True, verb.value)
     return Done(_woken(entry))
 
@@ -142,7 +142,7 @@ def cancel(t: Tables, verb: Cancel) -> Answer:
     if row.status is Status.CANCELLED:
         return Done(woken_family(t, entry))
     if row.status in ENDED:
-        return Done() if verb.message_id else Refused(f"run {verb.id!r} has {row.status}", copy.copy(row))
+        return Done() if verb.message_id else Refused(f"run {verb.id!r} {ended_as(row.status)}", copy.copy(row))
     if again:
         return Done(_woken(entry))
     return Done(ask_to_end(t, entry, verb.by))

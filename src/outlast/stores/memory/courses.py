@@ -76,10 +76,11 @@ def hold(t: Tables, verb: Hold) -> Answer:
 
 def move(t: Tables, verb: Move) -> Answer:
     """Give runs another name."""
+    wanted = (("id", verb.id), ("workflow", verb.workflow), ("version", verb.version))
     found = [
         entry
         for entry in _open(t)
-        if entry.row.workflow == verb.workflow and entry.row.owner is None and verb.version in (None, entry.row.version)
+        if entry.row.owner is None and all(want in (None, getattr(entry.row, name)) for name, want in wanted)
     ][: max(verb.limit, 0)]
     for entry in found:
         t.give_up_keys(entry, verb.to)

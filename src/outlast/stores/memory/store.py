@@ -21,6 +21,7 @@ from outlast.stores.protocol import (
     MOST_OVERDUE,
     ApprovalFilter,
     Clock,
+    EarlyRow,
     Loaded,
     RunFilter,
     StoreInfo,
@@ -150,6 +151,17 @@ class MemoryStore:
         """Return what is on each queue, by name."""
         with self._lock:
             return memory_queues.queue_states(self._tables, keys)
+
+    def early(self, run: str | None = None, *, limit: int = 100) -> list[EarlyRow]:
+        """Return messages for runs that are still to be started, or for the one of this id, oldest first."""
+        with self._lock:
+            found = [
+                EarlyRow(name, sent.key, at)
+                for name, messages in self._tables.early.items()
+                if run in (None, name)
+                for at, sent in messages.values()
+            ]
+            return sorted(found, key=lambda row: row.created)[: max(limit, 0)]
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""

@@ -22,7 +22,7 @@ from outlast.stores.postgres.owned_runs import take
 from outlast.stores.postgres.shared_starts import first_turn, give_up_keys, same_terms
 from outlast.stores.postgres.streams import RunOutput
 from outlast.stores.rows import RECORD_COLUMNS, RUN_COLUMNS, is_usual, run_row
-from outlast.stores.rules import Hold
+from outlast.stores.rules import Hold, ended_as
 from outlast.stores.verbs import (
     Answer,
     Cancel,
@@ -132,7 +132,7 @@ def send(b: Batch, verb: Send) -> Answer:
     pk, status = found
     if status in ENDED:
         had = b.has_had(pk, verb.kind, verb.message_id)
-        return Done() if had else Refused(f"run {verb.id!r} has {status}", b.run(pk))
+        return Done() if had else Refused(f"run {verb.id!r} {ended_as(Status(status))}", b.run(pk))
     b.put(InboxRow(id=0, run=pk, kind=verb.kind, key=verb.key, message_id=verb.message_id, value=verb.value))
     return Done(_woken(pk, status))
 
@@ -156,7 +156,7 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
     if run.status is Status.CANCELLED:
         return Done(woken_family(b, run))
     if run.status in ENDED:
-        return Done() if verb.message_id else Refused(f"run {verb.id!r} has {run.status}", run)
+        return Done() if verb.message_id else Refused(f"run {verb.id!r} {ended_as(run.status)}", run)
     if again:
         return Done(_woken(run.pk, run.status))
     return Done(ask_to_end(b, run, verb.by))

@@ -94,10 +94,13 @@ def move(b: Batch, verb: Move) -> Answer:
     """Give runs another name."""
     found = b.rows(
         "SELECT pk FROM runs WHERE workflow = %s AND ended IS NULL AND owner IS NULL "
-        "AND (%s::text IS NULL OR version = %s) ORDER BY pk LIMIT %s FOR NO KEY UPDATE",
+        "AND (%s::text IS NULL OR version = %s) AND (%s::text IS NULL OR id = %s) ORDER BY pk LIMIT %s "
+        "FOR NO KEY UPDATE",
         verb.workflow,
         verb.version,
         verb.version,
+        verb.id,
+        verb.id,
         max(verb.limit, 0),
     )
     moved = Ints(pk for (pk,) in found)

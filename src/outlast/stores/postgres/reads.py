@@ -11,7 +11,7 @@ from outlast.stores.postgres.connections import ENDED, Db
 from outlast.stores.postgres.schedules import next_slot, overdue
 from outlast.stores.postgres.schema import FREE, QUEUED, WORKER_COLUMNS
 from outlast.stores.postgres.streams import SOURCES
-from outlast.stores.protocol import MOST_OVERDUE, Loaded, RunFilter, Survey
+from outlast.stores.protocol import MOST_OVERDUE, EarlyRow, Loaded, RunFilter, Survey
 from outlast.stores.rows import (
     INBOX_COLUMNS,
     RECORD_COLUMNS,
@@ -179,6 +179,14 @@ def next_due(db: Db, workflows: Sequence[str], now: float) -> float | None:
     if due is not None and due > now and _rows(db, AHEAD, names, now) == [(True,)]:
         return now
     return None if due is None else float(due)
+
+
+def early(db: Db, id: str | None, limit: int) -> list[EarlyRow]:
+    """Return messages for runs that are still to be started, oldest first."""
+    if id is not None and bad_text(id):
+        return []
+    sql = "SELECT run_id, key, created FROM early WHERE %s::text IS NULL OR run_id = %s ORDER BY id LIMIT %s"
+    return [EarlyRow(*row) for row in _rows(db, sql, id, id, max(limit, 0))]
 
 
 def ended(db: Db, pks: Sequence[int]) -> list[RunRow]:

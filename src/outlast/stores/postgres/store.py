@@ -25,7 +25,17 @@ from outlast.stores.postgres.hints import Hints
 from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
+from outlast.stores.protocol import (
+    ApprovalFilter,
+    Clock,
+    EarlyRow,
+    Loaded,
+    RunFilter,
+    StoreInfo,
+    StreamPage,
+    StreamRow,
+    Survey,
+)
 from outlast.stores.verbs import Answer, Beat, Register, Verb, Write
 
 T = TypeVar("T")
@@ -182,6 +192,10 @@ class PostgresStore:
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
         """Return approvals, oldest first, above the pk `after`."""
         return self._read(lambda db: approvals(db, filter, limit, after, self.now()))
+
+    def early(self, run: str | None = None, *, limit: int = 100) -> list[EarlyRow]:
+        """Return messages for runs that are still to be started, or for the one of this id, oldest first."""
+        return self._read(lambda db: reads.early(db, run, limit), long=True)
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""

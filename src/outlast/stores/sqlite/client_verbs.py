@@ -9,7 +9,7 @@ from outlast.core.records import InboxRow, RunRow
 from outlast.core.transitions import ENDED, Event, Status, after
 from outlast.stores.emits import mark_taken_up
 from outlast.stores.rows import RECORD_COLUMNS, is_usual, run_row
-from outlast.stores.rules import Hold
+from outlast.stores.rules import Hold, ended_as
 from outlast.stores.sqlite.batch import LIVE, Batch
 from outlast.stores.sqlite.families import ask_to_end, woken_family
 from outlast.stores.sqlite.journal import INSERT
@@ -113,7 +113,7 @@ def send(b: Batch, verb: Send) -> Answer:
     pk, status = found
     if status in ENDED:
         had = b.has_had(pk, verb.kind, verb.message_id)
-        return Done() if had else Refused(f"run {verb.id!r} has {status}", b.run(pk))
+        return Done() if had else Refused(f"run {verb.id!r} {ended_as(Status(status))}", b.run(pk))
     b.put(InboxRow(id=0, run=pk, kind=verb.kind, key=verb.key, message_id=verb.message_id, value=verb.value))
     return Done(_woken(pk, status))
 
@@ -145,7 +145,7 @@ def cancel(b: Batch, verb: Cancel) -> Answer:
     if run.status is Status.CANCELLED:
         return Done(woken_family(b, run))
     if run.status in ENDED:
-        return Done() if verb.message_id else Refused(f"run {verb.id!r} has {run.status}", run)
+        return Done() if verb.message_id else Refused(f"run {verb.id!r} {ended_as(run.status)}", run)
     if again:
         return Done(_woken(run.pk, run.status))
     return Done(ask_to_end(b, run, verb.by))

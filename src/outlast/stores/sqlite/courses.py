@@ -88,9 +88,10 @@ def move(b: Batch, verb: Move) -> Answer:
         pk
         for (pk,) in b.rows(
             "SELECT pk FROM runs WHERE workflow = ?1 AND ended IS NULL AND owner IS NULL "
-            "AND (?2 IS NULL OR version = ?2) ORDER BY pk LIMIT ?3",
+            "AND (?2 IS NULL OR version = ?2) AND (?3 IS NULL OR id = ?3) ORDER BY pk LIMIT ?4",
             verb.workflow,
             verb.version,
+            verb.id,
             max(verb.limit, 0),
         )
     ]

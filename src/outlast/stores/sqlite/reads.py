@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
-from outlast.stores.protocol import MOST_OVERDUE, Loaded, RunFilter, Survey
+from outlast.stores.protocol import MOST_OVERDUE, EarlyRow, Loaded, RunFilter, Survey
 from outlast.stores.rows import (
     INBOX_COLUMNS,
     RECORD_COLUMNS,
@@ -139,6 +139,12 @@ def next_due(db: apsw.Connection, workflows: Sequence[str], now: float) -> float
         if any(_rows(db, ahead, name, now) for name in set(workflows)):
             return now
     return due
+
+
+def early(db: apsw.Connection, id: str | None, limit: int) -> list[EarlyRow]:
+    """Return messages for runs that are still to be started, oldest first."""
+    sql = "SELECT run_id, key, created FROM early WHERE ?1 IS NULL OR run_id = ?1 ORDER BY id LIMIT ?2"
+    return [EarlyRow(*row) for row in _rows(db, sql, id, max(limit, 0))]
 
 
 def ended(db: apsw.Connection, pks: Sequence[int]) -> list[RunRow]:

@@ -16,7 +16,17 @@ from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunR
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
 from outlast.stores.news import worth_telling
-from outlast.stores.protocol import ApprovalFilter, Clock, Loaded, RunFilter, StoreInfo, StreamPage, StreamRow, Survey
+from outlast.stores.protocol import (
+    ApprovalFilter,
+    Clock,
+    EarlyRow,
+    Loaded,
+    RunFilter,
+    StoreInfo,
+    StreamPage,
+    StreamRow,
+    Survey,
+)
 from outlast.stores.sqlite import queues as queue_reads
 from outlast.stores.sqlite import reads, schedules, streams
 from outlast.stores.sqlite.approvals import approvals
@@ -150,6 +160,10 @@ class SqliteStore:
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
         """Return approvals, oldest first, above the pk `after`."""
         return self._connections.read(lambda db: approvals(db, filter, limit, after, self.now()))
+
+    def early(self, run: str | None = None, *, limit: int = 100) -> list[EarlyRow]:
+        """Return messages for runs that are still to be started, or for the one of this id, oldest first."""
+        return self._connections.read(lambda db: reads.early(db, run, limit))
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""
