@@ -21,13 +21,14 @@ from outlast.core.records import InboxRow, Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.approvals import Approvals
-from outlast.runtime.awaited import awaited_by, in_words, kept, next_due
+from outlast.runtime.awaited import in_words, kept
 from outlast.runtime.deadlines import cancel_at_deadline, deadline_ahead
 from outlast.runtime.engines import engine_of
 from outlast.runtime.inbox import Inbox
 from outlast.runtime.moments import earliest
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.output import RunOutput
+from outlast.runtime.resting import awaited_by, next_due
 from outlast.runtime.steps import BACKLOG_RECORDS, Steps
 from outlast.runtime.turns import begin_next_turn
 from outlast.stores.emitted import Emit
