@@ -266,30 +266,6 @@ async def test_it_expires_while_its_run_is_parked(open_app: OpenApp, ears: Ears)
         assert await run.result() == "nobody"
 
 
-async def test_an_answer_after_its_time_is_refused_also_while_no_worker_has_its_run(
-    open_app: OpenApp, ears: Ears
-) -> None:
-    @workflow(name="too_late")
-    async def impatient() -> str:
-        try:
-            return (await outlast.approve("Now?", timeout=0.3)).by
-        except TimeoutError:
-            return "nobody"
-
-    async with open_app(on_event=ears, park_after=0) as app:
-        run = await app.start(impatient(), id="one")
-        await ears.hear("run.parked", run="one")
-        await app.hold("one")
-        (expired,) = await open_ones(app, status="expired")
-        assert await run.approvals() == []
-        for answer in (app.approve, app.reject):
-            with pytest.raises(outlast.AlreadyAnswered, match=f"approval '{expired.id}' has expired: Now") as refused:
-                await answer(expired.id, by="late")
-            assert refused.value.status == "expired"
-        await app.release("one")
-        assert await run.result() == "nobody"
-
-
 async def test_a_worker_whose_clock_is_ahead_of_the_store_asks_again_until_it_has_expired(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,8 @@ import pytest
 
 import outlast
 from outlast import App, step, workflow
-from outlast.runtime.clock import SystemClock
 from tests.behaviour.flows import executed, note, step_at, waiting_at
-from tests.behaviour.stage import Door, Ears, OpenApp, eventually, reaches, unless_it_ends
+from tests.behaviour.stage import Door, Ears, Jumping, OpenApp, eventually, reaches, unless_it_ends
 
 
 @workflow
@@ -218,15 +217,6 @@ async def test_a_drain_lets_steps_in_flight_finish_and_hands_their_runs_back_the
     assert executed.count("finished") == 1
 
 
-class SetBack(SystemClock):
-    """A clock whose wall time somebody sets."""
-
-    ahead = 0.0
-
-    def wall(self) -> float:  # type: ignore[override]
-        return SystemClock.wall() + self.ahead
-
-
 @workflow
 async def short_sleep() -> str:
     await note("before")
@@ -256,7 +246,7 @@ async def short_question() -> str:
 async def test_a_wait_that_a_clock_set_back_has_made_long_is_a_rest(tmp_path: Path, ears: Ears, flow: Any) -> None:
     """Its place on a queue is free, and once the clock is right again it goes on at once."""
     app = App(f"sqlite:///{tmp_path / 'runs.db'}", park_after=0.6, on_event=ears)
-    app.clock = clock = SetBack()
+    app.clock = clock = Jumping()
     async with app:
         run = await app.start(flow(), id="one")
         await ears.hear("step.ended", run="one")

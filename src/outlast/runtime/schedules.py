@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_BACKFILLED = 1_000
 MOST_UPCOMING = 1_000
+ROUNDED_S = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Schedule:
                 f"schedule {self.name}: upcoming({count!r}): must be a whole number of slots, 0 to {MOST_UPCOMING:,}"
             )
         row = self._row = await find(self._app, self.name)
-        after = self._app.store.now() if row.next is None else row.next - 1e-3
+        after = self._app.store.now() if row.next is None else row.next - ROUNDED_S
         return [moment(at) for at in islice(decoded(row.spec).slots(after, row.anchor), count)]
 
     async def pause(self) -> None:
@@ -130,8 +131,9 @@ class Schedule:
         since, until = seconds_of(start, "backfill start"), seconds_of(end, "backfill end")
         if until > self._app.store.now():
             raise WrongUse(f"schedule {self.name}: a backfill is of the past, and {end.isoformat()} is still to come")
-        slots = decoded(row.spec).slots(since - 1e-3, row.anchor)
-        found = [at for at in islice(slots, MOST_BACKFILLED + 1) if at < until] if since < until else []
+        # Moments of users are rounded: a slot that is given back as a bound is that slot.
+        slots = decoded(row.spec).slots(since - ROUNDED_S, row.anchor)
+        found = [at for at in islice(slots, MOST_BACKFILLED + 1) if at < until - ROUNDED_S] if since < until else []
         if len(found) > MOST_BACKFILLED:
             raise WrongUse(
                 f"schedule {self.name}: there are more than {MOST_BACKFILLED:,} slots from {start.isoformat()} to "
