@@ -285,37 +285,6 @@ async def test_a_worker_whose_clock_is_ahead_of_the_store_asks_again_until_it_ha
         assert early == []
 
 
-@pytest.mark.parametrize("how", ["timeout", "cancelled", "ended"])
-async def test_a_question_that_is_waited_for_no_longer_is_withdrawn(open_app: OpenApp, how: str) -> None:
-    @workflow
-    async def asking(how: str) -> str:
-        question = asyncio.create_task(outlast.approve("Still?"))
-        await asyncio.sleep(0.05)
-        if how == "timeout":
-            try:
-                await asyncio.wait_for(question, 0.01)
-            except TimeoutError:
-                return "gave up"
-        return "left it" if how == "ended" else await question
-
-    async with open_app() as app:
-        run = await app.start(asking(how))
-        (asked,) = await app.approvals() or await app.approvals(status=None) or await open_ones(app)
-        if how == "cancelled":
-            await run.cancel()
-            with pytest.raises(outlast.RunCancelled):
-                await run.result()
-        else:
-            await run.result()
-
-        async def withdrawn() -> bool:
-            return [a.status for a in await app.approvals(status=None)] == ["withdrawn"]
-
-        await eventually(withdrawn)
-        with pytest.raises(outlast.AlreadyAnswered, match="was withdrawn already"):
-            await app.approve(asked.id)
-
-
 async def test_a_question_that_changed_under_a_run_is_never_answered_by_the_old_answer(open_app: OpenApp) -> None:
     question = ["Refund 5?"]
 

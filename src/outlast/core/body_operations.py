@@ -124,10 +124,11 @@ class BodyOperations:
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
         future = CallFuture(loop=self.loop)
         pending = future.pending = Pending(cast("Engine", self), call, encoded, recorded, future)
-        if isinstance(call.definition, Wait) and call.definition.timeout is not None:
-            due = self.loop.now + call.definition.timeout
-            timer = RunTimer(due, self._too_late, (pending,), self.loop, None)
-            pending.timer = self.loop.set_timer(f"{key}/!timeout", timer)
+        if isinstance(wait := call.definition, Wait):
+            wait.issued(self.row.incarnation, key)
+            if wait.timeout is not None:
+                timer = RunTimer(self.loop.now + wait.timeout, self._too_late, (pending,), self.loop, None)
+                pending.timer = self.loop.set_timer(f"{key}/!timeout", timer)
         self.calls[key] = pending
         pending.queued = True
         self._starts.append(pending)

@@ -59,7 +59,10 @@ class Approval(Generic[T]):
 
 
 class ApprovalWait(Wait[Any]):
-    """A wait for a person's answer. Its mailbox is known once its run is."""
+    """A wait for a person's answer. Its id, and by that its mailbox, are known once it is issued.
+
+    The id is recorded with the answer: a fork, whose own ids are others, sees the one that its original saw.
+    """
 
     def __init__(self, question: str, data: Any, form: Any, within: float | None, to: str) -> None:
         super().__init__("!approve", "", Any if form is None else form)
@@ -69,6 +72,10 @@ class ApprovalWait(Wait[Any]):
         self.form = form
         self.within = within
         self.to = to
+
+    def issued(self, incarnation: str, key: str) -> None:
+        self.id = derive(incarnation, "approval", key)[:16]
+        self.mailbox = approval_box(self.id)
 
     @property
     def label(self) -> str:
@@ -85,12 +92,12 @@ class ApprovalWait(Wait[Any]):
         approved, by, note, form = codec.decode(row.value or b"null", self.returns)
         if self.form is not None and form is not None:
             form = from_json(form, self.form, strict=True)
-        data = codec.encode([approved, by, note, row.created, form])
+        data = codec.encode([approved, by, note, row.created, form, self.id])
         return Taken(data, self.made_of(codec.decode(data, self.returns)), None)
 
     def made_of(self, value: Any) -> Approval[Any]:
-        approved, by, note, at, form = value
-        return Approval(approved, by, note, dt.datetime.fromtimestamp(at, dt.UTC), form, self.id)
+        approved, by, note, at, form, answered = value
+        return Approval(approved, by, note, dt.datetime.fromtimestamp(at, dt.UTC), form, answered)
 
 
 @overload
@@ -154,8 +161,6 @@ class Approvals:
     def start(self, pending: Pending) -> None:
         """The body asks people."""
         run, wait = self._run, _wait_of(pending)
-        wait.id = derive(run.row.incarnation, "approval", pending.key)[:16]
-        wait.mailbox = approval_box(wait.id)
         self._waits[wait.id] = pending
         run.after_commit(run.calmly, self._ask, pending)
         run.inbox.mail.wait(pending)
@@ -214,9 +219,8 @@ class Approvals:
 
     def given_up(self, pending: Pending) -> None:
         """The body no longer waits for an answer. (Each replay says so again: a crash may have come between.)"""
-        wait = _wait_of(pending)
-        if wait.id:
-            self._run.after_commit(self._settle, wait.id, Standing.WITHDRAWN)
+        if pending.begun:
+            self._run.after_commit(self._settle, _wait_of(pending).id, Standing.WITHDRAWN)
 
     def _settle(self, id: str, status: Standing, again: Callable[[], object] | None = None) -> None:
         worker = self._run.worker

@@ -1,0 +1,80 @@
+"""A question that its run waits for no longer is withdrawn, and nobody can answer it any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+import outlast
+from outlast import workflow
+from outlast.stores.approval_verbs import AnswerApproval
+from outlast.stores.verbs import Answer, Done, Verb
+from tests.behaviour.stage import OpenApp, Signal, eventually, reaches
+from tests.behaviour.test_approvals import open_ones
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancelled", "ended"])
+async def test_a_question_that_is_waited_for_no_longer_is_withdrawn(open_app: OpenApp, how: str) -> None:
+    @workflow
+    async def asking(how: str) -> str:
+        question = asyncio.create_task(outlast.approve("Still?"))
+        await asyncio.sleep(0.05)
+        if how == "timeout":
+            try:
+                await asyncio.wait_for(question, 0.01)
+            except TimeoutError:
+                return "gave up"
+        return "left it" if how == "ended" else await question
+
+    async with open_app() as app:
+        run = await app.start(asking(how))
+        (asked,) = await app.approvals() or await app.approvals(status=None) or await open_ones(app)
+        if how == "cancelled":
+            await run.cancel()
+            with pytest.raises(outlast.RunCancelled):
+                await run.result()
+        else:
+            await run.result()
+
+        async def withdrawn() -> bool:
+            return [a.status for a in await app.approvals(status=None)] == ["withdrawn"]
+
+        await eventually(withdrawn)
+        with pytest.raises(outlast.AlreadyAnswered, match="was withdrawn already"):
+            await app.approve(asked.id)
+
+
+async def test_a_withdrawal_that_a_crash_swallowed_is_made_up_for(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @workflow
+    async def asking() -> str:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(outlast.approve("Still?"), 0.01)
+        await outlast.receive("go on")
+        return "gave up"
+
+    async with open_app() as app:
+        transact, swallowed = app.store.transact, Signal()
+        lost: list[Verb] = []
+
+        def crash(verbs: list[Verb]) -> list[Answer]:
+            answers = iter(transact([verb for verb in verbs if not isinstance(verb, AnswerApproval)]))
+            swallowed.change(lambda: lost.extend(verb for verb in verbs if isinstance(verb, AnswerApproval)))
+            return [Done() if isinstance(verb, AnswerApproval) else next(answers) for verb in verbs]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(app.store, "transact", crash)
+            run = await app.start(asking(), id="one")
+            await swallowed.until(lambda: bool(lost))
+            assert [a.status for a in await app.approvals(status=None)] == ["open"]
+            await reaches(run, "waiting")
+        await run.send("go on")
+        assert await run.result() == "gave up"
+
+        async def withdrawn() -> bool:
+            return [a.status for a in await app.approvals(status=None)] == ["withdrawn"]
+
+        await eventually(withdrawn)
