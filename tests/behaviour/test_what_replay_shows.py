@@ -1,4 +1,4 @@
-"""What a body can see of an outcome it sees again on each replay: a step is told all, and would have other arguments."""
+"""What a body can see of an outcome it sees again on each replay: a step is told all; its arguments would differ."""
 
 from __future__ import annotations
 
