@@ -131,18 +131,19 @@ def recorded_args(encoded: bytes) -> bytes:
     return b"#" + hashlib.blake2b(encoded, digest_size=32).hexdigest().encode()
 
 
-def check_run_id(id: Any) -> str:
-    """Return the id when it can name a run. Raises WrongUse that says why it cannot."""
+def check_run_id(id: Any, what: str = "a run id") -> str:
+    """Return the id when it can name a run, or `what` is made into one. Raises WrongUse that says why it cannot."""
     if not isinstance(id, str):
         raise WrongUse(
-            f"a run id is a str, not {type(id).__name__} ({id!r}); convert it in one place, so it is spelled one way"
+            f"{what} is a str, not {type(id).__name__} ({id!r}); convert it in one place, so it is spelled one way"
         )
     if not id:
-        raise WrongUse("a run id cannot be empty; leave `id` out to get a random one")
+        hint = "; leave `id` out to get a random one" if what == "a run id" else ""
+        raise WrongUse(f"{what} cannot be empty{hint}")
     if id.startswith("-"):
-        raise WrongUse(f"a run id does not begin with '-', which commands would take for an option: {id!r}")
+        raise WrongUse(f"{what} does not begin with '-', which commands would take for an option: {id!r}")
     if len(id) > MAX_ID_LENGTH:
-        raise WrongUse(f"a run id has at most {MAX_ID_LENGTH} characters; this one has {len(id)}: {id[:40]!r}...")
+        raise WrongUse(f"{what} has at most {MAX_ID_LENGTH} characters; this one has {len(id)}: {id[:40]!r}...")
     if id != id.strip() or not id.isprintable():
-        raise WrongUse(f"a run id has no control characters and no white space at its ends: {id!r}")
+        raise WrongUse(f"{what} has no control characters and no white space at its ends: {id!r}")
     return id

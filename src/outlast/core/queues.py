@@ -18,6 +18,7 @@ from outlast.core.errors import WrongUse
 KEY_MAX_BYTES = 500
 """Of a queue's name, a key in a queue, `dedup` and `debounce`: several stand together in one entry of an index."""
 PRIORITIES = 10**9
+MOST_PLACES = 10**9
 SLACK_LEAST_S, SLACK_MOST_S = 0.05, 1.0
 
 
@@ -79,11 +80,13 @@ def queue_of(
             raise WrongUse(f"queue({name!r}, per_key={per_key!r}): must be (function of the arguments, number of runs)")
         key, most = per_key
     for what, count in (("concurrency", concurrency), ("per_worker", per_worker), ("per_key", most)):
-        if count is not None and not (is_whole(count) and count >= 1):
-            raise WrongUse(f"queue({name!r}, {what}={count!r}): must be a whole number, at least 1")
+        if count is not None and not (is_whole(count) and 1 <= count <= MOST_PLACES):
+            raise WrongUse(
+                f"queue({name!r}, {what}={count!r}): must be a whole number, at least 1 and at most {MOST_PLACES}"
+            )
     starts, per = None, 0.0
     if rate is not None:
-        if not (isinstance(rate, tuple) and len(rate) == 2 and is_whole(rate[0]) and rate[0] >= 1):
+        if not (isinstance(rate, tuple) and len(rate) == 2 and is_whole(rate[0]) and 1 <= rate[0] <= MOST_PLACES):
             raise WrongUse(f"queue({name!r}, rate={rate!r}): must be (number of starts, seconds), such as (100, 60.0)")
         starts, per = rate[0], check_seconds(rate[1], f"queue({name!r}, rate=(..., {rate[1]!r}))")
     if not isinstance(fair, bool):

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.arguments import check_flag, check_whole
 from outlast.core.deadlines import moment
 from outlast.core.errors import ScheduleNotFound, StoreError, WrongUse
+from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.telling import error_line
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from outlast.runtime.client import Client
 
 MOST_BACKFILLED = 1_000
+MOST_UPCOMING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class Schedule:
 
     async def upcoming(self, count: int = 5) -> list[dt.datetime]:
         """Return its next slots, in UTC, whether or not it is paused. Raises ScheduleNotFound."""
+        check_whole("schedule.upcoming", "count", count, most=MOST_UPCOMING)
         row = self._row = await find(self._app, self.name)
         after = self._app.store.now() if row.next is None else row.next - 1e-3
         return [moment(at) for at in islice(decoded(row.spec).slots(after, row.anchor), count)]
@@ -105,6 +109,8 @@ class Schedule:
 
         `id` is the run's, by default made of the name and the time. Raises ScheduleNotFound, RunConflict.
         """
+        if id is not None:
+            check_run_id(id)
         row = await find(self._app, self.name)
         now = self._app.store.now()
         run = self._run(row, now, id or f"{slot_id(row.name, now)}+{os.urandom(3).hex()}")
@@ -117,8 +123,8 @@ class Schedule:
         no overlap is looked at: all start at once. Raises WrongUse for a range that holds more than 1,000 slots or
         reaches into the future, ScheduleNotFound.
         """
-        row = await find(self._app, self.name)
         since, until = seconds_of(start, "backfill start"), seconds_of(end, "backfill end")
+        row = await find(self._app, self.name)
         if until > self._app.store.now():
             raise WrongUse(f"schedule {self.name}: a backfill is of the past, and {end.isoformat()} is still to come")
         slots = decoded(row.spec).slots(since - 1e-3, row.anchor if row.anchor <= since else _before(row, since))
@@ -150,7 +156,9 @@ def _before(row: ScheduleRow, since: float) -> float:
 
 
 async def put(app: Client, row: ScheduleRow, paused: bool | None) -> Schedule:
-    """Create or change a schedule. Raises StoreError."""
+    """Create or change a schedule. Raises StoreError, WrongUse."""
+    if paused is not None:
+        check_flag("app.schedule", "paused", paused)
     answer = await app.ask(PutSchedule(schedule=row, paused=paused))
     if not isinstance(answer, Scheduled):
         raise StoreError(f"schedule {row.name} was not taken by {app.url}: {answer}")

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from outlast.core.arguments import bad_text
 from outlast.core.queues import KEY_MAX_BYTES
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
@@ -114,17 +115,6 @@ def _bad_record(record: Record) -> str | None:
 def keepable(text: str) -> str:
     """Return a text for people as every store can keep it: what it may quote is written out."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
-
-
-def bad_text(text: str) -> str | None:
-    """Return why no store can keep a text, None where all can."""
-    if "\0" in text:
-        return "text holds a NUL character"
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        return f"text holds a lone surrogate at {error.start}"
-    return None
 
 
 def _bad_value(value: Any) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from outlast.core.arguments import bad_text
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import ENDED, Db
@@ -23,7 +24,7 @@ from outlast.stores.rows import (
     run_row,
     worker_row,
 )
-from outlast.stores.rules import bad_text, prefix_end
+from outlast.stores.rules import prefix_end
 
 WORKERS = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
 ORPHANS = (
