@@ -14,7 +14,7 @@ from outlast.core.durabilities import Durability
 from outlast.core.effects import InBody
 from outlast.core.emissions import Emission
 from outlast.core.errors import EncodingError, LostRun, TurnOver, WrongUse
-from outlast.core.identity import child_run_id, derive, here, recorded_args
+from outlast.core.identity import check_identity, child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import Effect, Kind, Record, RunRow
@@ -122,6 +122,8 @@ class BodyOperations:
         key = call.key
         if key in self.calls or key in self._done:
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.name} again for a new call")
+        if not (call.is_step or isinstance(call.definition, Wait)):
+            check_identity(key)
         future = CallFuture(loop=self.loop)
         pending = future.pending = Pending(cast("Engine", self), call, encoded, recorded, future)
         if isinstance(wait := call.definition, Wait):

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_ID_LENGTH = 255
 """Longest run id, in characters."""
+MAX_KEY_LENGTH = 1_000
+"""Longest `key=` of a call and of a scope, in characters."""
+MAX_IDENTITY_BYTES = 2_000
+"""Of a call that others find by its identity: it stands in an entry of an index."""
 
 _RESERVED = str.maketrans({c: f"%{ord(c):02X}" for c in "%/#.[]"})
 
@@ -83,9 +87,24 @@ class Branch:
         return self
 
     def _named(self, prefix: str, key: str) -> str:
+        if len(key) > MAX_KEY_LENGTH:
+            raise WrongUse(
+                f"a key, of a call or a scope, has at most {MAX_KEY_LENGTH} characters; this one has {len(key)}: "
+                f"{key[:40]!r}..."
+            )
         name = f"{prefix}[{_spelled(key)}]"
         n = self._number(name)
         return name if n == 1 else f"{name}#{n}"
+
+
+def check_identity(key: str) -> None:
+    """Raise WrongUse for the identity of a call that no index can hold."""
+    size_bytes = len(key.encode())
+    if size_bytes > MAX_IDENTITY_BYTES:
+        raise WrongUse(
+            f"{key[:80]}... has {size_bytes} bytes, and what others find, a child run or an approval, has at most "
+            f"{MAX_IDENTITY_BYTES}; make its key and scopes shorter, or nest fewer tasks"
+        )
 
 
 def shown(key: str) -> str:

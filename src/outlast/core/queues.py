@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from outlast.core.amounts import is_number, is_whole
+from outlast.core.arguments import quoted
 from outlast.core.errors import WrongUse
 
 KEY_MAX_BYTES = 500
@@ -146,15 +147,15 @@ class Rate:
 def check_name(name: object, noun: str) -> None:
     """Raise WrongUse for what cannot be a name."""
     if not isinstance(name, str) or not name or not name.isprintable() or len(name.encode()) > KEY_MAX_BYTES:
-        raise WrongUse(f"{noun}({name!r}): its name is a printable str of 1 to {KEY_MAX_BYTES} bytes")
+        raise WrongUse(f"{noun}({quoted(name)}): its name is a printable str of 1 to {KEY_MAX_BYTES} bytes")
 
 
 def check_key(key: object, what: str) -> str:
     """Return a key. Raises WrongUse for what is none."""
     if not isinstance(key, str):
-        raise WrongUse(f"{what} must be a str, not {key!r}; convert it in one place, so it is spelled one way")
+        raise WrongUse(f"{what} must be a str, not {quoted(key)}; convert it in one place, so it is spelled one way")
     if not key.isprintable() or len(key.encode()) > KEY_MAX_BYTES:
-        raise WrongUse(f"{what} is {key!r}: must be printable and at most {KEY_MAX_BYTES} bytes")
+        raise WrongUse(f"{what} is {quoted(key)}: must be printable and at most {KEY_MAX_BYTES} bytes")
     return key
 
 

@@ -43,7 +43,10 @@ class Wait(Definition[[], R]):
         return f"<wait for a message {self.mailbox!r}>"
 
     def issued(self, incarnation: str, key: str) -> None:
-        """Hear of which incarnation of a run, and under which identity, it was issued: live, and on each replay."""
+        """Hear of which incarnation of a run, and under which identity, it was issued: live, and on each replay.
+
+        Raises WrongUse.
+        """
 
     @property
     def label(self) -> str:

@@ -17,10 +17,11 @@ import msgspec
 
 from outlast.codec.conversion import from_json
 from outlast.core.amounts import is_number
+from outlast.core.arguments import check_text, wrong
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call
 from outlast.core.errors import StoreError, WrongUse
-from outlast.core.identity import derive
+from outlast.core.identity import check_identity, derive
 from outlast.core.pending import Pending
 from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
 from outlast.core.settings import Settings
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_TEXT_LENGTH = 10_000
+MAX_TEXT_BYTES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class ApprovalWait(Wait[Any]):
         self.to = to
 
     def issued(self, incarnation: str, key: str) -> None:
+        check_identity(key)
         self.id = derive(incarnation, "approval", key)[:16]
         self.mailbox = approval_box(self.id)
 
@@ -137,12 +139,10 @@ def approve(
     WrongUse outside of a workflow, EncodingError for data that cannot be stored.
     """
     place = body_here("approve()")
-    texts: tuple[Any, Any] = (question, to)
-    if not all(isinstance(text, str) and len(text) <= MAX_TEXT_LENGTH for text in texts) or not question.strip():
-        raise WrongUse(
-            f"outlast.approve({question!r:.100}, to={to!r:.100}): a question is a text, for whom it is is one, too, "
-            f"and neither has more than {MAX_TEXT_LENGTH} characters"
-        )
+    for name, text in (("question", question), ("to", to)):
+        check_text("outlast.approve", name, text, MAX_TEXT_BYTES)
+    if not question.strip():
+        raise wrong("outlast.approve", "question", question, "a text that says what is asked")
     if timeout is not None and not (is_number(timeout) and 0 < timeout < inf):
         raise WrongUse(f"outlast.approve(timeout={timeout!r}): must be a positive, finite number of seconds")
     if form is not None and not isinstance(form, type):
