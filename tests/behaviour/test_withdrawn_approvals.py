@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
 import outlast
 from outlast import App, step, workflow
-from tests.behaviour.stage import OpenApp, eventually, failure, stuck
+from outlast.stores.approval_verbs import AnswerApproval
+from outlast.stores.verbs import Answer, Done, Verb
+from tests.behaviour.stage import OpenApp, Signal, eventually, failure, reaches, stuck
 from tests.behaviour.test_approvals import open_ones
 
 
@@ -79,3 +82,37 @@ async def test_a_run_that_ended_while_it_asked_asks_again_once_it_is_resumed(ope
 
 async def _stands(app: App, id: str, status: str) -> bool:
     return [asked.status for asked in await app.approvals(status=None) if asked.id == id] == [status]
+
+
+async def test_a_withdrawal_that_a_crash_swallowed_is_made_up_for(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @workflow
+    async def asking() -> str:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(outlast.approve("Still?"), 0.01)
+        await outlast.receive("go on")
+        return "gave up"
+
+    async with open_app() as app:
+        transact, swallowed = app.store.transact, Signal()
+        lost: list[Verb] = []
+
+        def crash(verbs: list[Verb]) -> list[Answer]:
+            answers = iter(transact([verb for verb in verbs if not isinstance(verb, AnswerApproval)]))
+            swallowed.change(lambda: lost.extend(verb for verb in verbs if isinstance(verb, AnswerApproval)))
+            return [Done() if isinstance(verb, AnswerApproval) else next(answers) for verb in verbs]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(app.store, "transact", crash)
+            run = await app.start(asking(), id="one")
+            await swallowed.until(lambda: bool(lost))
+            assert [a.status for a in await app.approvals(status=None)] == ["open"]
+            await reaches(run, "waiting")
+        await run.send("go on")
+        assert await run.result() == "gave up"
+
+        async def withdrawn() -> bool:
+            return [a.status for a in await app.approvals(status=None)] == ["withdrawn"]
+
+        await eventually(withdrawn)

@@ -150,6 +150,18 @@ def test_a_message_stays_through_release_and_takeover(world: World) -> None:
     assert [row.message_id for row in world.store.inbox("w2")] == ["m1"]
 
 
+def test_rows_that_a_worker_has_seen_are_left_out(world: World) -> None:
+    one, other = world.running("a"), world.running("b")
+    for n in range(3):
+        world.do(message("a", message_id=f"a{n}"))
+        world.do(message("b", message_id=f"b{n}"))
+    rows = world.store.inbox("w1")
+    second = next(row for row in rows if row.message_id == "a1")
+    assert [r.message_id for r in world.store.inbox("w1", {one.pk: second.id})] == ["b0", "b1", "a2", "b2"]
+    everything = {one.pk: rows[-1].id, other.pk: rows[-1].id, 10**9: 5}
+    assert world.store.inbox("w1", everything) == []
+
+
 # -- parking -------------------------------------------------------------------
 
 
@@ -173,9 +185,9 @@ def test_a_run_parks_over_messages_that_it_does_not_wait_for(world: World) -> No
     world.do(message(message_id="m1"))
     (first,) = world.store.inbox("w1")
     world.do(message(message_id="m2"))
-    assert world.do(park(run, ignoring=(first.id,))) == Kept()
-    both = tuple(row.id for row in world.store.inbox("w1"))
-    assert world.do(park(run, ignoring=both)) == Done()
+    assert world.do(park(run, seen=first.id)) == Kept()
+    (_, second) = world.store.inbox("w1")
+    assert world.do(park(run, seen=second.id)) == Done()
     assert world.get(run.pk).status is Status.WAITING
 
 

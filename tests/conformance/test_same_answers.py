@@ -259,13 +259,13 @@ class SameAnswers(RandomCourses):
         taken = tuple(row.id for row in loaded.inbox[:1]) if loaded and consumes else ()
         self.batch.append(Write(**self._owner(run, worker, claim_off), records=records, consumes=taken))
 
-    @rule(pk=pks, worker=workers, off=off, due=st.sampled_from([None, 0.0, 20.0]), ignoring=st.booleans())
-    def park(self, pk: int, worker: int, off: int, due: float | None, ignoring: bool) -> None:
+    @rule(pk=pks, worker=workers, off=off, due=st.sampled_from([None, 0.0, 20.0]), seen=st.booleans())
+    def park(self, pk: int, worker: int, off: int, due: float | None, seen: bool) -> None:
         run = self._run(pk)
         loaded = next(iter(self.memory.load([run.pk])), None)
-        ignored = tuple(row.id for row in loaded.inbox) if loaded and ignoring else ()
+        last = max((row.id for row in loaded.inbox), default=0) if loaded and seen else 0
         when = None if due is None else self.clock.wall() + due
-        self.batch.append(Park(**self._owner(run, worker, off), due=when, detail="d", ignoring=ignored))
+        self.batch.append(Park(**self._owner(run, worker, off), due=when, detail="d", seen=last))
 
     @rule(pk=pks, worker=workers, off=off)
     def release(self, pk: int, worker: int, off: int) -> None:

@@ -12,9 +12,9 @@ from outlast.cli.options import AppName, Json, RunId, Url
 from outlast.cli.output import json_line, print_line, print_note
 from outlast.cli.plain import plain, readable
 from outlast.cli.wording import visible_lines
+from outlast.core.arguments import check_name
 from outlast.runtime.app import App
 from outlast.runtime.following import StreamReset, follow
-from outlast.runtime.publishing import check_output_name
 
 
 def stream(
@@ -41,7 +41,7 @@ def stream(
     outlast stream order-55 tokens --follow
     outlast stream order-55 tokens --after 600 --json | jq .value
     """
-    check_output_name(name, "a stream")
+    check_name(name, "name a stream")
 
     async def read(app: App) -> None:
         row = await app._row(run)

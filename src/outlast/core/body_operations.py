@@ -14,7 +14,7 @@ from outlast.core.durabilities import Durability
 from outlast.core.effects import InBody
 from outlast.core.emissions import Emission
 from outlast.core.errors import EncodingError, LostRun, TurnOver, WrongUse
-from outlast.core.identity import child_run_id, derive, here, recorded_args
+from outlast.core.identity import check_identity, child_run_id, derive, here, recorded_args
 from outlast.core.loop import RunLoop, RunTimer
 from outlast.core.pending import CallFuture, Pending
 from outlast.core.records import Effect, Kind, Record, RunRow
@@ -123,12 +123,15 @@ class BodyOperations:
         key = call.key
         if key in self.calls or key in self._done:
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.written} again for a new call")
+        if not (call.is_step or isinstance(call.definition, Wait)):
+            check_identity(key)
         future = CallFuture(loop=self.loop)
         pending = future.pending = Pending(cast("Engine", self), call, encoded, recorded, future)
-        if isinstance(call.definition, Wait) and call.definition.timeout is not None:
-            due = self.loop.now + call.definition.timeout
-            timer = RunTimer(due, self._too_late, (pending,), self.loop, None)
-            pending.timer = self.loop.set_timer(f"{key}/!timeout", timer)
+        if isinstance(wait := call.definition, Wait):
+            wait.issued(self.row.incarnation, key)
+            if wait.timeout is not None:
+                timer = RunTimer(self.loop.now + wait.timeout, self._too_late, (pending,), self.loop, None)
+                pending.timer = self.loop.set_timer(f"{key}/!timeout", timer)
         self.calls[key] = pending
         pending.queued = True
         self._starts.append(pending)

@@ -195,7 +195,7 @@ class Call(Coroutine[Any, Any, R_co]):
         self.durability: Durability | None = None  # of the run, where it is not its workflow's
         self.detached = False  # a child run that the end of its parent's body leaves alone
         self.outlives = False  # ... and that goes on when its parent ends
-        self.used = False
+        self.used = True  # until it is made: one whose key is refused was not forgotten
         self.waited_for = False  # in a sync workflow, where every call is used as soon as it is made
         self.key = ""
         if type(place) is InBody:
@@ -203,6 +203,7 @@ class Call(Coroutine[Any, Any, R_co]):
             self.ordinal: int = place.branch.ordinal()
         else:
             self.ordinal = id(self)
+        self.used = False
 
     @property
     def is_step(self) -> bool:

@@ -16,6 +16,8 @@ from outlast.core.errors import WrongUse
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MAX_NAME_LENGTH = 255
+"""Of a step or a workflow, in characters: identities of calls and ids of children hold it."""
 MOST_SHAPES = 100
 """So many ways to call one function are known not to need a look at its signature."""
 
@@ -53,6 +55,8 @@ class Definition(Generic[P, R]):
         self.name: str = _plain_name(fn) if name is None else name
         if not isinstance(self.name, str):
             raise WrongUse(f"name={name!r}: the name of a {self.noun} is a str")
+        if len(self.name) > MAX_NAME_LENGTH:
+            raise WrongUse(f"the name of a {self.noun} has at most {MAX_NAME_LENGTH} characters: {self.name[:40]!r}...")
         if not self.name or any(c in self.name for c in "/#.[]!%:") or not self.name.isprintable():
             raise WrongUse(f"{self.name!r} cannot name a {self.noun}: one or more characters, none of / # . [ ] ! % :")
         self.is_async = is_async(fn)

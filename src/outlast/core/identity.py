@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_ID_LENGTH = 255
 """Longest run id, in characters."""
+MAX_KEY_LENGTH = 1_000
+"""Longest `key=` of a call and of a scope, in characters."""
+MAX_IDENTITY_BYTES = 2_000
+"""Of a call that others find by its identity: it stands in an entry of an index."""
 
 _RESERVED = str.maketrans({c: f"%{ord(c):02X}" for c in "%/#.[]"})
 
@@ -83,9 +87,24 @@ class Branch:
         return self
 
     def _named(self, prefix: str, key: str) -> str:
+        if len(key) > MAX_KEY_LENGTH:
+            raise WrongUse(
+                f"a key, of a call or a scope, has at most {MAX_KEY_LENGTH} characters; this one has {len(key)}: "
+                f"{key[:40]!r}..."
+            )
         name = f"{prefix}[{_spelled(key)}]"
         n = self._number(name)
         return name if n == 1 else f"{name}#{n}"
+
+
+def check_identity(key: str) -> None:
+    """Raise WrongUse for the identity of a call that no index can hold."""
+    size_bytes = len(key.encode())
+    if size_bytes > MAX_IDENTITY_BYTES:
+        raise WrongUse(
+            f"{key[:80]}... has {size_bytes} bytes, and what others find, a child run or an approval, has at most "
+            f"{MAX_IDENTITY_BYTES}; make its key and scopes shorter, or nest fewer tasks"
+        )
 
 
 def shown(key: str) -> str:
@@ -131,18 +150,19 @@ def recorded_args(encoded: bytes) -> bytes:
     return b"#" + hashlib.blake2b(encoded, digest_size=32).hexdigest().encode()
 
 
-def check_run_id(id: Any) -> str:
-    """Return the id when it can name a run. Raises WrongUse that says why it cannot."""
+def check_run_id(id: Any, what: str = "a run id") -> str:
+    """Return the id when it can name a run, or `what` is made into one. Raises WrongUse that says why it cannot."""
     if not isinstance(id, str):
         raise WrongUse(
-            f"a run id is a str, not {type(id).__name__} ({id!r}); convert it in one place, so it is spelled one way"
+            f"{what} is a str, not {type(id).__name__} ({id!r}); convert it in one place, so it is spelled one way"
         )
     if not id:
-        raise WrongUse("a run id cannot be empty; leave `id` out to get a random one")
+        hint = "; leave `id` out to get a random one" if what == "a run id" else ""
+        raise WrongUse(f"{what} cannot be empty{hint}")
     if id.startswith("-"):
-        raise WrongUse(f"a run id does not begin with '-', which commands would take for an option: {id!r}")
+        raise WrongUse(f"{what} does not begin with '-', which commands would take for an option: {id!r}")
     if len(id) > MAX_ID_LENGTH:
-        raise WrongUse(f"a run id has at most {MAX_ID_LENGTH} characters; this one has {len(id)}: {id[:40]!r}...")
+        raise WrongUse(f"{what} has at most {MAX_ID_LENGTH} characters; this one has {len(id)}: {id[:40]!r}...")
     if id != id.strip() or not id.isprintable():
-        raise WrongUse(f"a run id has no control characters and no white space at its ends: {id!r}")
+        raise WrongUse(f"{what} has no control characters and no white space at its ends: {id!r}")
     return id

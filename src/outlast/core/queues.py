@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 
 from outlast.core.amounts import is_number, is_whole
+from outlast.core.arguments import quoted
 from outlast.core.errors import WrongUse
 
 KEY_MAX_BYTES = 500
 """Of a queue's name, a key in a queue, `dedup` and `debounce`: several stand together in one entry of an index."""
 PRIORITIES = 10**9
+MOST_PLACES = 10**9
 SLACK_LEAST_S, SLACK_MOST_S = 0.05, 1.0
 
 
@@ -93,11 +95,13 @@ def queue_of(
             raise WrongUse(f"queue({name!r}, per_key={per_key!r}): must be (function of the arguments, number of runs)")
         key, most = per_key
     for what, count in (("concurrency", concurrency), ("per_worker", per_worker), ("per_key", most)):
-        if count is not None and not (is_whole(count) and count >= 1):
-            raise WrongUse(f"queue({name!r}, {what}={count!r}): must be a whole number, at least 1")
+        if count is not None and not (is_whole(count) and 1 <= count <= MOST_PLACES):
+            raise WrongUse(
+                f"queue({name!r}, {what}={count!r}): must be a whole number, at least 1 and at most {MOST_PLACES}"
+            )
     starts, per = None, 0.0
     if rate is not None:
-        if not (isinstance(rate, tuple) and len(rate) == 2 and is_whole(rate[0]) and rate[0] >= 1):
+        if not (isinstance(rate, tuple) and len(rate) == 2 and is_whole(rate[0]) and 1 <= rate[0] <= MOST_PLACES):
             raise WrongUse(f"queue({name!r}, rate={rate!r}): must be (number of starts, seconds), such as (100, 60.0)")
         starts, per = rate[0], check_seconds(rate[1], f"queue({name!r}, rate=(..., {rate[1]!r}))")
     if not isinstance(fair, bool):
@@ -157,15 +161,15 @@ class Rate:
 def check_name(name: object, noun: str) -> None:
     """Raise WrongUse for what cannot be a name."""
     if not isinstance(name, str) or not name or not name.isprintable() or len(name.encode()) > KEY_MAX_BYTES:
-        raise WrongUse(f"{noun}({name!r}): its name is a printable str of 1 to {KEY_MAX_BYTES} bytes")
+        raise WrongUse(f"{noun}({quoted(name)}): its name is a printable str of 1 to {KEY_MAX_BYTES} bytes")
 
 
 def check_key(key: object, what: str) -> str:
     """Return a key. Raises WrongUse for what is none."""
     if not isinstance(key, str):
-        raise WrongUse(f"{what} must be a str, not {key!r}; convert it in one place, so it is spelled one way")
+        raise WrongUse(f"{what} must be a str, not {quoted(key)}; convert it in one place, so it is spelled one way")
     if not key.isprintable() or len(key.encode()) > KEY_MAX_BYTES:
-        raise WrongUse(f"{what} is {key!r}: must be printable and at most {KEY_MAX_BYTES} bytes")
+        raise WrongUse(f"{what} is {quoted(key)}: must be printable and at most {KEY_MAX_BYTES} bytes")
     return key
 
 

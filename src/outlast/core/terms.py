@@ -8,6 +8,7 @@ from math import inf, isfinite
 from typing import Any, TypedDict
 
 from outlast.core.amounts import is_number, is_whole
+from outlast.core.arguments import quoted
 from outlast.core.deadlines import LATEST_S
 from outlast.core.errors import WrongUse
 from outlast.core.queues import PRIORITIES, Queue, check_key, check_seconds
@@ -40,7 +41,9 @@ class Terms:
                 if not key and name != "queue_key":
                     raise WrongUse(f"{name}='': the key must not be empty")
         if not (is_whole(self.priority) and -PRIORITIES <= self.priority <= PRIORITIES):
-            raise WrongUse(f"priority={self.priority!r}: must be a whole number; higher goes first, the usual is 0")
+            raise WrongUse(
+                f"priority={quoted(self.priority)}: must be a whole number; higher goes first, the usual is 0"
+            )
         self._check_delay()
         if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout < inf):
             raise WrongUse(f"timeout={self.timeout!r}: must be a positive, finite number of seconds")

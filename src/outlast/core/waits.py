@@ -44,6 +44,12 @@ class Wait(Definition[[], R]):
     def __repr__(self) -> str:
         return f"<wait for a message {self.mailbox!r}>"
 
+    def issued(self, incarnation: str, key: str) -> None:
+        """Hear of which incarnation of a run, and under which identity, it was issued: live, and on each replay.
+
+        Raises WrongUse.
+        """
+
     @property
     def label(self) -> str:
         """The name under which its message is recorded."""

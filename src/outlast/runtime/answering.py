@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.codec.conversion import form_from_json
+from outlast.core.arguments import MAX_TEXT_BYTES, check_choice, check_text, check_whole
 from outlast.core.errors import AlreadyAnswered, ApprovalNotFound, DecodingError, StoreError, WrongUse
 from outlast.core.records import ApprovalRow, Standing
 from outlast.runtime.infos import ApprovalInfo, shown_value
@@ -19,16 +20,21 @@ from outlast.stores.verbs import Done, Refused
 if TYPE_CHECKING:
     from outlast.runtime.client import Client
 
-MAX_NOTE_LENGTH = 100_000
+STANDINGS = tuple(standing.value for standing in Standing)
 
 
 async def find(
     client: Client, status: str | None, run: str | None, to: str | None, limit: int, after: str | None
 ) -> list[ApprovalInfo]:
     """Return approvals, oldest first."""
-    if status is not None and status not in {standing.value for standing in Standing}:
-        names = ", ".join(standing.value for standing in Standing)
-        raise WrongUse(f"no approval has the status {status!r}; there are {names}")
+    call = "app.approvals"
+    if status is not None:
+        check_choice(call, "status", status, STANDINGS)
+    if to is not None:
+        check_text(call, "to", to, MAX_TEXT_BYTES)
+    if after is not None:
+        check_text(call, "after", after, MAX_TEXT_BYTES)
+    check_whole(call, "limit", limit)
     wanted = ApprovalFilter(
         status=None if status is None else Standing(status),
         run=None if run is None else (await client._row(run)).pk,
@@ -49,12 +55,9 @@ async def _row(client: Client, id: str) -> ApprovalRow:
 
 async def answer(client: Client, id: str, *, approved: bool, by: str, note: str, form: Any) -> ApprovalInfo:
     """Answer an approval, once."""
-    given: tuple[Any, Any, Any] = (id, by, note)
-    if not all(isinstance(text, str) and len(text) <= MAX_NOTE_LENGTH for text in given):
-        raise WrongUse(
-            f"approval {id!r:.100}, by={by!r:.100}, note={note!r:.100}: each is a text of at most {MAX_NOTE_LENGTH} "
-            "characters"
-        )
+    call = "app.approve" if approved else "app.reject"
+    for name, text in (("id", id), ("by", by), ("note", note)):
+        check_text(call, name, text, MAX_TEXT_BYTES)
     row = await _row(client, id)
     values = _filled_in(row, form)
     verb = AnswerApproval(

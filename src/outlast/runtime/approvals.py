@@ -17,10 +17,11 @@ import msgspec
 
 from outlast.codec.conversion import form_from_json
 from outlast.core.amounts import is_number
+from outlast.core.arguments import check_text, wrong
 from outlast.core.codec import Codec
 from outlast.core.definitions import Call
 from outlast.core.errors import StoreError, WrongUse
-from outlast.core.identity import derive
+from outlast.core.identity import check_identity, derive
 from outlast.core.pending import Pending
 from outlast.core.records import ApprovalRow, InboxRow, Kind, Standing
 from outlast.core.settings import Settings
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_TEXT_LENGTH = 10_000
+MAX_TEXT_BYTES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ class Approval(Generic[T]):
 
 
 class ApprovalWait(Wait[Any]):
-    """A wait for a person's answer. Its mailbox is known once its run is."""
+    """A wait for a person's answer. Its id, and by that its mailbox, are known once it is issued.
+
+    The id is recorded with the answer: a fork, whose own ids are others, sees the one that its original saw.
+    """
 
     kind = "approval"
 
@@ -71,6 +75,11 @@ class ApprovalWait(Wait[Any]):
         self.form = form
         self.within = within
         self.to = to
+
+    def issued(self, incarnation: str, key: str) -> None:
+        check_identity(key)
+        self.id = derive(incarnation, "approval", key)[:16]
+        self.mailbox = approval_box(self.id)
 
     @property
     def label(self) -> str:
@@ -87,12 +96,12 @@ class ApprovalWait(Wait[Any]):
         approved, by, note, form = codec.decode(row.value or b"null", self.returns)
         if self.form is not None and form is not None:
             form = form_from_json(form, self.form)
-        data = codec.encode([approved, by, note, row.created, form])
+        data = codec.encode([approved, by, note, row.created, form, self.id])
         return Taken(data, self.made_of(codec.decode(data, self.returns)), None)
 
     def made_of(self, value: Any) -> Approval[Any]:
-        approved, by, note, at, form = value
-        return Approval(approved, by, note, dt.datetime.fromtimestamp(at, dt.UTC), form, self.id)
+        approved, by, note, at, form, answered = value
+        return Approval(approved, by, note, dt.datetime.fromtimestamp(at, dt.UTC), form, answered)
 
 
 @overload
@@ -132,12 +141,10 @@ def approve(
     WrongUse outside of a workflow, EncodingError for data that cannot be stored.
     """
     place = body_here("approve()")
-    texts: tuple[Any, Any] = (question, to)
-    if not all(isinstance(text, str) and len(text) <= MAX_TEXT_LENGTH for text in texts) or not question.strip():
-        raise WrongUse(
-            f"outlast.approve({question!r:.100}, to={to!r:.100}): a question is a text, for whom it is is one, too, "
-            f"and neither has more than {MAX_TEXT_LENGTH} characters"
-        )
+    for name, text in (("question", question), ("to", to)):
+        check_text("outlast.approve", name, text, MAX_TEXT_BYTES)
+    if not question.strip():
+        raise wrong("outlast.approve", "question", question, "a text that says what is asked")
     if timeout is not None and not (is_number(timeout) and 0 < timeout < inf):
         raise WrongUse(f"outlast.approve(timeout={timeout!r}): must be a positive, finite number of seconds")
     if form is not None and not isinstance(form, type):
@@ -156,8 +163,6 @@ class Approvals:
     def start(self, pending: Pending) -> None:
         """The body asks people."""
         run, wait = self._run, _wait_of(pending)
-        wait.id = derive(run.row.incarnation, "approval", pending.key)[:16]
-        wait.mailbox = approval_box(wait.id)
         self._waits[wait.id] = pending
         run.after_commit(run.calmly, self._ask, pending)
         run.inbox.mail.wait(pending)
@@ -220,9 +225,8 @@ class Approvals:
 
     def given_up(self, pending: Pending) -> None:
         """The body no longer waits for an answer. (Each replay says so again: a crash may have come between.)"""
-        wait = _wait_of(pending)
-        if wait.id:
-            self._run.after_commit(self._settle, wait.id, Standing.WITHDRAWN)
+        if pending.begun:
+            self._run.after_commit(self._settle, _wait_of(pending).id, Standing.WITHDRAWN)
 
     def _settle(self, id: str, status: Standing, again: Callable[[], object] | None = None) -> None:
         worker = self._run.worker

@@ -22,6 +22,7 @@ from outlast.runtime.declared import row_of_schedule
 from outlast.runtime.ends import Ends
 from outlast.runtime.following import Readers
 from outlast.runtime.infos import ApprovalInfo, RunInfo, info_of
+from outlast.runtime.listings import run_filter
 from outlast.runtime.lookout import Lookout
 from outlast.runtime.messages import check_answer, check_message_id, message
 from outlast.runtime.moments import deadline_of, earliest
@@ -33,7 +34,7 @@ from outlast.runtime.slots import CatchUp, Overlap, spec_of
 from outlast.runtime.starting import row_of, start_run
 from outlast.runtime.worker import Worker
 from outlast.runtime.writer import Writer
-from outlast.stores.protocol import RunFilter, Store
+from outlast.stores.protocol import Store
 from outlast.stores.queue_verbs import DeclareQueue
 from outlast.stores.verbs import Answer, Cancel, Done, Failed, Refused
 
@@ -105,14 +106,7 @@ class Client:
         `status` is one or several; `reason` is that of stuck runs; `id_prefix` is taken literally. At most `limit`;
         `before` is the id of the last run of the page before. Raises WrongUse for an unknown status or reason.
         """
-        chosen = [status] if isinstance(status, str) else status
-        wanted = RunFilter(
-            statuses=None if chosen is None else tuple(mending.status_of(s) for s in chosen),
-            reason=mending.reason_of(reason),
-            workflow=workflow,
-            version=version,
-            id_prefix=id_prefix,
-        )
+        wanted = run_filter(status, reason, workflow, version, id_prefix, limit)
         below = (await self._row(before)).pk if before is not None else None
         rows = await self._read(lambda: self.store.runs(wanted, limit=limit, before=below))
         parents = await self._parents(rows)

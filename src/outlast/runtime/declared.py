@@ -73,7 +73,7 @@ def schedule(
 
 def check_schedule_name(name: str) -> str:
     """Return the name when it can be a schedule's. Raises WrongUse."""
-    check_run_id(name)
+    check_run_id(name, "a schedule's name")
     if len(name) > LONGEST_NAME:
         raise WrongUse(f"a schedule's name has at most {LONGEST_NAME} characters; this one has {len(name)}: {name!r}")
     return name

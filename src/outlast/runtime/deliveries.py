@@ -78,8 +78,9 @@ class Deliveries:
         held = dict(worker.executions)
         if not held:
             return
+        seen = {pk: execution.inbox.seen for pk, execution in held.items() if execution.inbox.mail.keeps_any}
         try:
-            rows: list[InboxRow] = await worker.read(worker.store.inbox, worker.id)
+            rows: list[InboxRow] = await worker.read(worker.store.inbox, worker.id, seen)
         except StoreError:
             worker.loop.call_later(TRY_AGAIN_S, self.fetch_soon)
             return

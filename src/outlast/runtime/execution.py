@@ -273,14 +273,13 @@ class Execution:
             else:
                 self.worker.lost_run(self, answer)
 
-        unread = tuple(row.id for row in self.inbox.mail.unread())  # nobody waits for these
         verb = Park(
             worker=self.worker.id,
             run=self.row.pk,
             claim=self.row.claim,
             due=due,
             detail=kept(waits),
-            ignoring=unread,
+            seen=self.inbox.seen,
             frees=bool(self.row.queue),
         )
         self.worker.writer.submit(verb, done)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Inbox:
-    """See the top of this file. `consumes` are the rows that the next records deliver.
+    """See the top of this file. `consumes` are the rows that the next records deliver, `seen` is the last that came.
 
     `cancelled` says that a cancellation came too late for the body, which had asked to continue as another call.
     """
@@ -26,7 +26,7 @@ class Inbox:
         self.consumes: tuple[int, ...] = ()
         self.mail = Mail(execution)
         self.cancelled = False
-        self._received: set[int] = set()
+        self.seen = 0
 
     def receive(self, rows: Sequence[InboxRow]) -> None:
         """Take what has arrived."""
@@ -34,8 +34,8 @@ class Inbox:
         if run.parking:
             return  # if it stays they are fetched again; written now, they would let a rest that is sent again pass
         for item in rows:
-            if item.id not in self._received:
-                self._received.add(item.id)
+            if item.id > self.seen:  # they come in this order
+                self.seen = item.id
                 run.calmly(self._take, item)
 
     def _take(self, item: InboxRow) -> None:

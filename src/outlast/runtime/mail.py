@@ -45,6 +45,11 @@ class Mail:
         self._waits.setdefault(mailbox, []).append(pending)
         self._look(mailbox)
 
+    @property
+    def keeps_any(self) -> bool:
+        """Whether there are messages that nobody has taken."""
+        return bool(self._rows)
+
     def unread(self) -> list[InboxRow]:
         """Return the messages that nobody has taken, oldest first."""
         return sorted((row for rows in self._rows.values() for row in rows), key=lambda row: row.id)
@@ -83,7 +88,10 @@ class Mail:
         pending = self._next_wait(mailbox)
         if pending is None:
             return False
-        self._deliver(rows.popleft(), pending)
+        row = rows.popleft()
+        if not rows:
+            del self._rows[mailbox]
+        self._deliver(row, pending)
         return True
 
     def _next_wait(self, mailbox: str) -> Pending | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from outlast.core.arguments import MAX_TEXT_BYTES, check_flag, check_kind, check_text, check_whole, quoted
 from outlast.core.certainty import undecided_intents
 from outlast.core.errors import (
     NotResumable,
@@ -41,22 +42,6 @@ if TYPE_CHECKING:
     from outlast.runtime.client import Client
 
 TRIES = 5
-
-
-def reason_of(name: str | None) -> Reason | None:
-    """Return the reason of this name. Raises WrongUse."""
-    try:
-        return None if name is None else Reason(name)
-    except ValueError:
-        raise WrongUse(f"no such reason: {name!r}; there are {', '.join(r.value for r in Reason)}") from None
-
-
-def status_of(name: str) -> Status:
-    """Return the status of this name. Raises WrongUse."""
-    try:
-        return Status(name)
-    except ValueError:
-        raise WrongUse(f"no such status: {name!r}; there are {', '.join(s.value for s in Status)}") from None
 
 
 async def _load(app: Client, id: str) -> Loaded:
@@ -144,6 +129,12 @@ async def _check_children(app: Client, loaded: Loaded, cause: Record | None, dro
 
 async def resolve(app: Client, id: str, step: str, decision: Any, attempt: int | None, by: str) -> None:
     """Record a person's decision for the attempt that is in doubt."""
+    check_text("app.resolve", "step", step, MAX_TEXT_BYTES, empty=False)
+    check_kind("app.resolve", "by", by, str, "a str")
+    if attempt is not None:
+        check_whole("app.resolve", "attempt", attempt)
+    if not (isinstance(decision, (Happened, DidNotHappen)) or decision == "fail"):
+        raise WrongUse(f"a decision is Happened(value), DidNotHappen() or 'fail', not {quoted(decision)}")
     loaded = await _load(app, id)
     run = loaded.run
     undecided = undecided_intents(loaded.records)
@@ -172,8 +163,6 @@ async def resolve(app: Client, id: str, step: str, decision: Any, attempt: int |
         word, value = "happened", app.codec.encode(decision.value)
     elif isinstance(decision, DidNotHappen):
         word = "did_not_happen"
-    elif decision != "fail":
-        raise WrongUse(f"a decision is Happened(value), DidNotHappen() or 'fail', not {decision!r}")
     answer = await app.ask(
         Resolve(id=id, key=intent.key, attempt=intent.attempt, decision=word, value=value, by=keepable(by))
     )
@@ -192,6 +181,10 @@ def _named(step: str, records: list[Record]) -> list[Record]:
 
 async def fork(app: Client, id: str, step: str, new_id: str | None, repeat_once: bool) -> Run[Any]:
     """Copy what was recorded before the step into a new run."""
+    check_text("app.fork", "step", step, MAX_TEXT_BYTES, empty=False)
+    check_flag("app.fork", "repeat_once", repeat_once)
+    if new_id is not None:
+        check_run_id(new_id)
     loaded = await _load(app, id)
     run, records = loaded.run, loaded.records
     plan = plan_fork(run, records, step)
@@ -213,7 +206,7 @@ async def fork(app: Client, id: str, step: str, new_id: str | None, repeat_once:
         )
     row = RunRow(
         pk=0,
-        id=check_run_id(new_id) if new_id is not None else f"{id[:230]}.fork-{os.urandom(4).hex()}",
+        id=new_id if new_id is not None else f"{id[:230]}.fork-{os.urandom(4).hex()}",
         incarnation=os.urandom(16).hex(),
         workflow=run.workflow,
         definition=run.definition,

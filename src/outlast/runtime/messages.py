@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any, TypeVar, overload
 
 from outlast.codec.conversion import from_json
-from outlast.core.amounts import is_number
+from outlast.core.arguments import check_flag, check_name, check_wait
 from outlast.core.codec import Codec
 from outlast.core.definitions import AsyncStep, Call
 from outlast.core.effects import InStep, Post
@@ -21,7 +20,6 @@ from outlast.stores.verbs import Answer, Done, Refused, Send
 
 T = TypeVar("T")
 
-MAX_NAME_LENGTH = 255
 OF_RUNS = "in a workflow or a step (others send with app.send)"
 
 
@@ -57,9 +55,9 @@ def receive(name: str, *, type: Any = Any, timeout: float | None = None) -> Call
     that is not of the type (it is taken all the same), WrongUse outside of a workflow.
     """
     place = body_here(f"receive({name!r})")
-    check_name(name)
-    if timeout is not None and not (is_number(timeout) and 0 <= timeout < inf):
-        raise WrongUse(f"outlast.receive({name!r}, timeout={timeout!r}): must be a finite number of seconds")
+    check_message_name(name)
+    if timeout is not None:
+        check_wait("outlast.receive", "timeout", timeout)
     return Call(MessageWait("!receive", name, type, timeout), (), {}, Settings(key=name), place)
 
 
@@ -70,7 +68,7 @@ def send(run: str, name: str, value: Any = None, *, id: str | None = None, early
     `id`, or one that belongs to this call. With `early` it is kept for a run that is still to be started. Raises
     RunEnded, RunNotFound, EncodingError, WrongUse.
     """
-    check_name(name)
+    check_message_name(name)
     return _SEND.call(check_run_id(run), name, value, id, early)
 
 
@@ -111,7 +109,8 @@ def _post(place: InStep) -> Post:
 
 def message(codec: Any, run: str, name: str, value: Any, message_id: str, early: bool) -> Send:
     """Return the verb that sends a message. Raises EncodingError, WrongUse."""
-    check_name(name)
+    check_message_name(name)
+    check_flag("send", "early", early)
     return Send(id=run, kind=Kind.MESSAGE, key=name, message_id=message_id, value=codec.encode(value), early=early)
 
 
@@ -129,17 +128,13 @@ def check_answer(verb: Send, answer: Answer) -> None:
     raise StoreError(f"the message {verb.key!r} to run {verb.id} was not sent: {getattr(answer, 'why', answer)}")
 
 
-def check_name(name: Any) -> str:
+def check_message_name(name: Any) -> str:
     """Return the name of a message. Raises WrongUse for one that cannot be."""
-    if not isinstance(name, str) or not name or not name.isprintable() or len(name) > MAX_NAME_LENGTH:
-        raise WrongUse(f"{name!r} cannot name a message: 1 to {MAX_NAME_LENGTH} printable characters")
-    if name.startswith("!"):
+    if check_name(name, "name a message").startswith("!"):
         raise WrongUse(f"{name!r} cannot name a message: those that begin with ! are Outlast's own")
-    return name
+    return str(name)
 
 
 def check_message_id(id: Any) -> str:
     """Return the id of a message. Raises WrongUse for one that cannot be."""
-    if not isinstance(id, str) or not id or not id.isprintable() or len(id) > MAX_NAME_LENGTH:
-        raise WrongUse(f"{id!r} cannot be the id of a message: 1 to {MAX_NAME_LENGTH} printable characters")
-    return id
+    return check_name(id, "be the id of a message")

@@ -30,7 +30,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `body.unhandled` | asyncio reported an error nobody looked at | run, message, error |
 | `schedule.ticked` | slots of a schedule were used up | schedule, runs, missed |
 | `store.unavailable`, `store.back` | writes fail, or work again | error; seconds |
-| `store.failed` | a batch failed in a way that nobody foresaw | error |
+| `store.failed` | a write failed in a way that nobody foresaw, and it alone | error |
 | `outbox.refused` | a run noted in an outbox cannot be started | run, database, why |
 | `outbox.unavailable`, `outbox.back` | an outbox cannot be read, or can again | database; error |
 

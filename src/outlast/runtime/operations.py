@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from outlast.core import scopes
+from outlast.core.arguments import check_name
 from outlast.core.definitions import AsyncStep, Call, Step, SyncStep
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import WrongUse
@@ -147,13 +148,10 @@ def patched(key: str) -> bool:
     """Guard a change of a workflow: False in runs that passed here before the change, True in all others.
 
     `key` names the change. True is recorded, so the answer stays the same for the run. Raises WrongUse outside of a
-    workflow, and for a key that is not printable text.
+    workflow, and for a key that is no printable text of 1 to 255 characters.
     """
-    place = body_here(f"patched({key!r})")
-    given: object = key
-    if not isinstance(given, str) or not given.isprintable():
-        raise WrongUse(f"outlast.patched({key!r}): a key is printable text")
-    return place.ops.patched(key)
+    place = body_here("patched()")
+    return place.ops.patched(check_name(key, "name a change"))
 
 
 @overload

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from outlast.core.arguments import check_name
 from outlast.core.effects import InBody, InStep, Operations, Output
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
 from outlast.core.lost import refuse_lost
-
-MAX_NAME_LENGTH = 255
 
 
 def publish(name: str, value: Any) -> None:
@@ -20,14 +19,14 @@ def publish(name: str, value: Any) -> None:
     once, whatever is replayed; in a step soon, and no attempt that was given up can publish any more. Raises
     EncodingError for a value that cannot be stored, WrongUse for a name that cannot be, and outside of a run.
     """
-    output_here("publish()").publish(check_output_name(name, "a value"), value)
+    output_here("publish()").publish(check_name(name, "name a value"), value)
 
 
 class Stream:
     """A stream of this run, to be written in a workflow or a step: see `outlast.stream`."""
 
     def __init__(self, name: str) -> None:
-        self.name = check_output_name(name, "a stream")
+        self.name = check_name(name, "name a stream")
 
     def __repr__(self) -> str:
         return f"<Stream {self.name}>"
@@ -84,10 +83,3 @@ def _opened(place: InStep) -> Output:
                 raise WrongUse(f"step {place.step_id} can neither publish nor write to a stream here")
             place.output = place.open_output(place)
         return place.output
-
-
-def check_output_name(name: Any, what: str) -> str:
-    """Return the name of a stream or a value. Raises WrongUse for one that cannot be."""
-    if not isinstance(name, str) or not name or not name.isprintable() or len(name) > MAX_NAME_LENGTH:
-        raise WrongUse(f"{name!r} cannot name {what}: 1 to {MAX_NAME_LENGTH} printable characters")
-    return name

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from outlast.core.arguments import MAX_TEXT_BYTES, check_text
 from outlast.core.errors import WrongUse
-from outlast.core.queues import Limits
+from outlast.core.queues import KEY_MAX_BYTES, Limits
 from outlast.core.records import QueueState
 from outlast.stores.queue_verbs import PauseQueue
 from outlast.stores.verbs import Done, Refused
@@ -68,6 +69,9 @@ def _rate(limits: Limits) -> tuple[int, float] | None:
 
 async def change_queue(app: Client, name: str, *, paused: bool, by: str = "") -> None:
     """Pause a queue, or go on with it. Raises WrongUse where there is none of this name."""
+    call = "app.pause_queue" if paused else "app.resume_queue"
+    check_text(call, "name", name, KEY_MAX_BYTES, empty=False)
+    check_text(call, "by", by, MAX_TEXT_BYTES)
     answer = await app.ask(PauseQueue(name=name, paused=paused, by=by))
     if isinstance(answer, Refused):
         raise WrongUse(f"{app.url}: {answer.why}; `outlast queues` lists them")

@@ -7,7 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck, WrongUse
+from outlast.core.amounts import is_number
+from outlast.core.arguments import check_name, check_whole, wrong
+from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck
 from outlast.core.frames import add_note, where_of
 from outlast.core.records import Kind, RunRow
 from outlast.core.transitions import ENDED, Status
@@ -15,7 +17,6 @@ from outlast.runtime import registry
 from outlast.runtime.following import StreamItem, StreamReset, decoded, follow
 from outlast.runtime.held_up import queue_states, why_held_up
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo, info_of, shown_value, steps_of
-from outlast.runtime.publishing import check_output_name
 from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Run(Generic[R]):
         `timeout` in seconds limits the waiting only. Raises RunCancelled when the run was
         cancelled, RunStuck when it needs a person, TimeoutError (which says how it stands), RunNotFound.
         """
+        if timeout is not None and not (is_number(timeout) and timeout >= 0):
+            raise wrong("run.result", "timeout", timeout, "a number of seconds, not negative")
         return self._outcome(await self._end(timeout))  # type: ignore[no-any-return]
 
     async def _end(self, timeout: float | None) -> RunRow:
@@ -120,6 +123,9 @@ class Run(Generic[R]):
 
     async def steps(self, *, after: int = 0, limit: int | None = None) -> list[StepInfo]:
         """Return the steps (children, timers...) in the order of the journal; `after` is a `seq` for paging."""
+        check_whole("run.steps", "after", after)
+        if limit is not None:
+            check_whole("run.steps", "limit", limit)
         row = await self._fresh()
         records = await self._app._read(self._app.store.records, row.pk)
         steps = [s for s in steps_of(records, self._app) if s.seq > after]
@@ -163,10 +169,8 @@ class Run(Generic[R]):
         those that wrote before it), and no reset, unless the run is resumed. `type` is what the values are to be.
         Raises RunNotFound when the run was deleted, WrongUse for a name or a position that cannot be.
         """
-        check_output_name(name, "a stream")
-        given: object = after
-        if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < 2**63:
-            raise WrongUse(f"run.stream({name!r}, after={after!r}): a position is a number from 0 on")
+        check_name(name, "name a stream")
+        check_whole("run.stream", "after", after)
         self._app._check_loop()
         decode = decoded(self._app, self.id, name, type)
         return follow(self._app, self._row, name, after, decode, final=final)
@@ -176,7 +180,7 @@ class Run(Generic[R]):
 
         `type` is what the value is to be. Raises RunNotFound, DecodingError.
         """
-        check_output_name(name, "a value")
+        check_name(name, "name a value")
         data = (await self._values()).get(name)
         return default if data is None else self._app.codec.decode(data, type)
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from outlast.core.amounts import is_whole
+from outlast.core.arguments import check_flag, check_whole
 from outlast.core.deadlines import moment
 from outlast.core.errors import ScheduleNotFound, StoreError, WrongUse
+from outlast.core.identity import check_run_id
 from outlast.core.records import RunRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.telling import error_line
@@ -88,10 +89,7 @@ class Schedule:
 
         Raises WrongUse for more than 1,000 of them, ScheduleNotFound.
         """
-        if not (is_whole(count) and 0 <= count <= MOST_UPCOMING):
-            raise WrongUse(
-                f"schedule {self.name}: upcoming({count!r}): must be a whole number of slots, 0 to {MOST_UPCOMING:,}"
-            )
+        check_whole("schedule.upcoming", "count", count, most=MOST_UPCOMING)
         row = self._row = await find(self._app, self.name)
         after = self._app.store.now() if row.next is None else row.next - ROUNDED_S
         return [moment(at) for at in islice(decoded(row.spec).slots(after, row.anchor), count)]
@@ -115,6 +113,8 @@ class Schedule:
 
         `id` is the run's, by default made of the name and the time. Raises ScheduleNotFound, RunConflict.
         """
+        if id is not None:
+            check_run_id(id)
         row = await find(self._app, self.name)
         now = self._app.store.now()
         run = self._run(row, now, id or f"{slot_id(row.name, now)}+{os.urandom(3).hex()}")
@@ -127,8 +127,8 @@ class Schedule:
         no overlap is looked at: all start at once. Raises WrongUse for a range that holds more than 1,000 slots or
         reaches into the future, ScheduleNotFound.
         """
-        row = await find(self._app, self.name)
         since, until = seconds_of(start, "backfill start"), seconds_of(end, "backfill end")
+        row = await find(self._app, self.name)
         if until > self._app.store.now():
             raise WrongUse(f"schedule {self.name}: a backfill is of the past, and {end.isoformat()} is still to come")
         # Moments of users are rounded: a slot that is given back as a bound is that slot.
@@ -155,7 +155,9 @@ class Schedule:
 
 
 async def put(app: Client, row: ScheduleRow, paused: bool | None) -> Schedule:
-    """Create or change a schedule. Raises StoreError."""
+    """Create or change a schedule. Raises StoreError, WrongUse."""
+    if paused is not None:
+        check_flag("app.schedule", "paused", paused)
     answer = await app.ask(PutSchedule(schedule=row, paused=paused))
     if not isinstance(answer, Scheduled):
         raise StoreError(f"schedule {row.name} was not taken by {app.url}: {answer}")

@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from outlast.core.amounts import is_number, is_whole
+from outlast.core.arguments import MAX_TEXT_BYTES, check_text, quoted
 from outlast.core.errors import WrongUse
 
 MOST_COUNTED = 10_000
@@ -106,6 +107,8 @@ def spec_of(
     overlap: str,
 ) -> Spec:  # fmt: skip
     """Make a spec of what a user gave. Raises WrongUse that says what makes no sense."""
+    if cron is not None:
+        check_text("schedule", "cron", cron, MAX_TEXT_BYTES)
     if (cron is None) == (every is None):
         raise WrongUse("a schedule has either cron= or every=: cron='0 3 * * *', or every=3600")
     if catch_up not in ("skip", "one", "all"):
@@ -123,8 +126,8 @@ def spec_of(
         ZoneInfo(timezone)
     except (ValueError, OSError, KeyError, TypeError):
         raise WrongUse(
-            f"timezone={timezone!r}: no such time zone here; write it as 'Europe/Berlin' (where the system has no time "
-            "zones, install tzdata)"
+            f"timezone={quoted(timezone)}: no such time zone here; write it as 'Europe/Berlin' (where the system has "
+            "no time zones, install tzdata)"
         ) from None
     spec = Spec(
         cron=cron or "",

@@ -67,7 +67,7 @@ async def start_run(
     `definition` is what it executes, where that is known here. Raises RunConflict, StoreError.
     """
     worker = app._worker
-    max_wait = terms.max_wait if terms is not None else None
+    max_wait = float(terms.max_wait) if terms is not None and terms.max_wait is not None else None
     if terms is not None and terms.queue is not None:
         await app._declare(terms.queue)
     claim_by = worker.claims.claims_for(row) if worker is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from outlast.core.arguments import check_text
 from outlast.core.certainty import open_intents
 from outlast.core.errors import RunEnded, StoreUnavailable, WrongUse
 from outlast.core.identity import check_run_id
@@ -13,6 +14,7 @@ from outlast.runtime.children import DETACHED
 from outlast.runtime.registry import STEP_PREFIX
 from outlast.stores.course_verbs import Counted, Hold, Move, Terminate
 from outlast.stores.protocol import RunFilter
+from outlast.stores.rules import INDEXED_MAX_BYTES
 from outlast.stores.verbs import Cancel, Done, Refused
 
 if TYPE_CHECKING:
@@ -50,12 +52,16 @@ async def _cancel_children(app: Client, row: RunRow, records: list[Record]) -> N
 
 async def hold(app: Client, held: bool, id: str | None, workflow: str | None, version: str | None) -> int:
     """Hold runs back, or give them free; return how many."""
+    call = "app.hold" if held else "app.release"
     if id is None and workflow is None and version is None:
         what = "hold" if held else "release"
         raise WrongUse(
             f"this would {what} every run there is; say which: RUN, --workflow or --version (in Python: id=, workflow= "
             "or version=)"
         )
+    for name, text in (("workflow", workflow), ("version", version)):
+        if text is not None:
+            check_text(call, name, text, INDEXED_MAX_BYTES)
     if id is not None:
         await app._row(check_run_id(id))
     return await _all(app, Hold(held=held, id=id, workflow=workflow, version=version, limit=AT_ONCE))
@@ -63,7 +69,11 @@ async def hold(app: Client, held: bool, id: str | None, workflow: str | None, ve
 
 async def move(app: Client, workflow: str, to: str, id: str | None, version: str | None) -> int:
     """Have runs of one workflow executed by another; return how many."""
-    if not to or workflow == to or workflow.startswith(STEP_PREFIX) != to.startswith(STEP_PREFIX):
+    for name, text in (("workflow", workflow), ("to", to)):
+        check_text("app.move", name, text, INDEXED_MAX_BYTES, empty=False)
+    if version is not None:
+        check_text("app.move", "version", version, INDEXED_MAX_BYTES)
+    if workflow == to or workflow.startswith(STEP_PREFIX) != to.startswith(STEP_PREFIX):
         raise WrongUse(
             f"runs of {workflow!r} cannot be moved to {to!r}: it must be another workflow, or for runs of a single "
             f"step another step ({STEP_PREFIX}NAME)"

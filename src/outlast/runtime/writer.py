@@ -8,7 +8,9 @@ user code can hold it up.
 
 When the store is unavailable the same batch is sent again until it is answered
 (every verb is idempotent). A verb of a person (`patience` in seconds) is not held
-that long: it gets the error.
+that long: it gets the error. A batch that fails in a way that nobody has foreseen is
+sent again in ever smaller parts, until the one verb is found that is at fault, and
+that one alone is answered with the error.
 """
 
 from __future__ import annotations
@@ -169,14 +171,13 @@ class Writer:
         """Commit a batch and hand back its answers; yields the seconds to pause before each further try."""
         failing_since: float | None = None
         tries = 0
-        overdue = False
+        overdue, beats = False, True
+        together = BATCH_LIMIT + 1
         while True:
-            beat = self.lease is not None and not self.lease.lost and (overdue or self.lease.renewal_in() <= 0)
+            beat = self._beat(overdue) if beats else []
             if not batch and not beat:
                 return
-            verbs: list[Verb] = [item[0] for item in batch]
-            if beat and self.lease is not None:
-                verbs.insert(0, Beat(worker=self.worker, lease_s=self.lease.seconds))
+            verbs = [*beat, *(item[0] for item in batch)][:together]
             session = self._store.session()
             try:
                 answers = self._store.transact(verbs)
@@ -194,25 +195,45 @@ class Writer:
                     return
                 continue
             except Exception as error:  # noqa: BLE001 - a fault of ours, and the thread must not end
-                self._notices("store.failed", error=repr(error))
-                log.exception("a batch of %d writes failed", len(batch))
-                self._answer([(done, StoreError(f"the write failed unexpectedly: {error!r}")) for _, done, _ in batch])
-                return
+                if len(verbs) > 1:
+                    together = len(verbs) // 2
+                    continue
+                self._failed(verbs[0], error)
+                if beat:
+                    beats = False  # what others have written does not wait for it
+                    yield BACKOFF_S[0]
+                else:
+                    self._answer([(batch.pop(0)[1], StoreError(f"the write failed unexpectedly: {error!r}"))])
+                together = BATCH_LIMIT + 1
+                continue
             if Leave in map(type, verbs):
                 self.lease = None  # it is given up, and a further beat would find it gone
             if failing_since is not None:
                 self._notices("store.back", seconds=round(self._clock.boot() - failing_since, 3))
+                failing_since = None
             if beat:
                 self._beaten(answers.pop(0), session)
-            overdue = not beat and self.lease is not None and not self.lease.lost
-            batch = self._hand_back(batch, answers, keep_late=overdue)
-            if not batch:
-                return
+            sent, batch = batch[: len(answers)], batch[len(answers) :]
+            late = self._hand_back(sent, answers, keep_late=beats and not beat)
+            overdue = bool(late)
+            batch = late + batch
+
+    def _beat(self, overdue: bool) -> list[Verb]:
+        """Return the beat of the lease, if it is time for it."""
+        lease = self.lease
+        if lease is None or lease.lost or not (overdue or lease.renewal_in() <= 0):
+            return []
+        return [Beat(worker=self.worker, lease_s=lease.seconds)]
+
+    def _failed(self, verb: Verb, error: Exception) -> None:
+        self._notices("store.failed", error=repr(error))
+        log.error("a write (%s) failed", type(verb).__name__, exc_info=error)
 
     def _hand_back(self, batch: Batch, answers: list[Answer], *, keep_late: bool) -> Batch:
         """Hand the answers back; return what is to be sent again, after a beat: verbs that were refused since the wait
         for the database outlasted the lease. If nobody took the lease meanwhile, it can be renewed and nothing is lost.
         """
+        keep_late = keep_late and self.lease is not None and not self.lease.lost
         late: Batch = []
         answered: list[tuple[Done, Answer | StoreError]] = []
         for item, answer in zip(batch, answers, strict=True):

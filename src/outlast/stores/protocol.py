@@ -30,7 +30,8 @@ of wall time moves (boot time on one machine, the server's clock on a server).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -39,6 +40,8 @@ from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunR
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Answer, Verb
+
+NOTHING_SEEN: Mapping[int, int] = MappingProxyType({})
 
 # -- reads --------------------------------------------------------------------
 
@@ -195,8 +198,11 @@ class Store(Protocol):
         """Return (pk, claim) of every run that the worker owns."""
         ...
 
-    def inbox(self, worker: str) -> list[InboxRow]:
-        """Return the inbox rows of all runs that the worker owns, in order."""
+    def inbox(self, worker: str, seen: Mapping[int, int] = NOTHING_SEEN) -> list[InboxRow]:
+        """Return the inbox rows of all runs that the worker owns, in order.
+
+        `seen` has, for some of these runs, the id up to which their rows are known, and are left out.
+        """
         ...
 
     def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:

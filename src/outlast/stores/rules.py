@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from outlast.core.arguments import bad_text
+from outlast.core.identity import MAX_IDENTITY_BYTES
 from outlast.core.queues import KEY_MAX_BYTES
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
@@ -24,7 +26,7 @@ from outlast.stores.emitted import Settled, Value
 from outlast.stores.time_verbs import PutSchedule, Tick
 from outlast.stores.verbs import Failed, Finish, ForkRun, Refused, Resolve, Send, StartRun, Verb, Write
 
-INDEXED_MAX_BYTES = 2_000  # an index entry of the narrowest database takes about 2,700
+INDEXED_MAX_BYTES = MAX_IDENTITY_BYTES  # an index entry of the narrowest database takes about 2,700
 INBOX_KINDS = frozenset({Kind.CHILD, Kind.CANCEL, Kind.MESSAGE})
 DECISIONS = frozenset({"happened", "did_not_happen", "fail"})
 END_EVENTS = {Status.SUCCEEDED: Event.SUCCEED, Status.FAILED: Event.FAIL, Status.CANCELLED: Event.CANCEL}
@@ -119,17 +121,6 @@ def ended_as(status: Status) -> str:
 def keepable(text: str) -> str:
     """Return a text for people as every store can keep it: what it may quote is written out."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
-
-
-def bad_text(text: str) -> str | None:
-    """Return why no store can keep a text, None where all can."""
-    if "\0" in text:
-        return "text holds a NUL character"
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        return f"text holds a lone surrogate at {error.start}"
-    return None
 
 
 def _bad_value(value: Any) -> str | None:

@@ -179,8 +179,9 @@ class Write(Verb, frozen=True, kw_only=True):
 class Park(Verb, frozen=True, kw_only=True):
     """Put the run to rest until `due` (None: until something arrives). -> Done | Kept | Fenced
 
-    Looks again in the same transaction: with a row in the inbox that is not
-    in `ignoring`, the run is not parked. `frees` says that it had a place in a queue, which others may wait for.
+    Looks again in the same transaction: with a row in the inbox whose id is above `seen`, the run is not parked.
+    (Whoever puts one there holds the run, so one run's rows are committed in the order of their ids.) `frees` says
+    that it had a place in a queue, which others may wait for.
     """
 
     worker: str
@@ -188,7 +189,7 @@ class Park(Verb, frozen=True, kw_only=True):
     claim: int
     due: float | None
     detail: str = ""
-    ignoring: tuple[int, ...] = ()
+    seen: int = 0
     frees: bool = False
 
 

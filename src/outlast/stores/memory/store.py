@@ -9,16 +9,18 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory import approvals, client_verbs, courses, schedules, verbs
 from outlast.stores.memory import queues as memory_queues
-from outlast.stores.memory.tables import Tables
+from outlast.stores.memory.tables import Entry, Tables
 from outlast.stores.protocol import (
     MOST_OVERDUE,
+    NOTHING_SEEN,
     ApprovalFilter,
     Clock,
     EarlyRow,
@@ -120,10 +122,10 @@ class MemoryStore:
         with self._lock:
             return [(entry.pk, entry.row.claim) for entry in self._tables.owned(worker)]
 
-    def inbox(self, worker: str) -> list[InboxRow]:
-        """Return the inbox rows of all runs that the worker owns, in order."""
+    def inbox(self, worker: str, seen: Mapping[int, int] = NOTHING_SEEN) -> list[InboxRow]:
+        """Return the inbox rows of all runs that the worker owns, in order, those that are seen left out."""
         with self._lock:
-            rows = [row for entry in self._tables.owned(worker) for row in entry.inbox.values()]
+            rows = [row for entry in self._tables.owned(worker) for row in _unseen(entry, seen.get(entry.pk, 0))]
             return sorted(rows, key=lambda row: row.id)
 
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
@@ -270,3 +272,7 @@ def _fits(row: RunRow, wanted: RunFilter) -> bool:
         and (wanted.created_before is None or row.created < wanted.created_before)
         and (wanted.due_before is None or (row.due is not None and row.due < wanted.due_before))
     )
+
+
+def _unseen(entry: Entry, seen: int) -> Iterator[InboxRow]:
+    return takewhile(lambda row: row.id > seen, reversed(entry.inbox.values()))

@@ -213,7 +213,7 @@ def park(t: Tables, verb: Park) -> Answer:
     row, inbox = t.runs[verb.run].row, t.runs[verb.run].inbox
     if held is Hold.PAST:
         return Done() if row.status is Status.WAITING else t.fenced(verb.run, verb.worker, verb.claim)
-    if any(row_id not in verb.ignoring for row_id in inbox):
+    if next(reversed(inbox), 0) > verb.seen:
         return Kept()
     row.status, row.owner, row.due, row.detail = Status.WAITING, None, verb.due, verb.detail
     return Done()

@@ -93,8 +93,7 @@ def park(b: Batch, verb: Park) -> Answer:
     if held is not Hold.OWNED:
         return _repeated(b, verb, held, Status.WAITING)
     b.lock_runs([verb.run])  # whoever puts something in the inbox holds it, too
-    arrived = b.rows("SELECT id FROM inbox WHERE run = %s", verb.run)
-    if any(row_id not in verb.ignoring for (row_id,) in arrived):
+    if b.rows("SELECT 1 FROM inbox WHERE run = %s AND id > %s LIMIT 1", verb.run, verb.seen):
         return Kept()
     b.run_sql(
         "UPDATE runs SET status = 'waiting', owner = NULL, due = %s, detail = %s WHERE pk = %s",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from outlast.core.arguments import bad_text
 from outlast.core.queues import Limits
 from outlast.core.records import QueueRow, QueueState
 from outlast.stores import turns
@@ -19,7 +20,6 @@ from outlast.stores.postgres.connections import Db
 from outlast.stores.postgres.schema import FREE, QUEUED
 from outlast.stores.queue_verbs import DeclareQueue, PauseQueue
 from outlast.stores.rows import Row
-from outlast.stores.rules import bad_text
 from outlast.stores.turns import QUEUE, Begun, Places, Waiting
 from outlast.stores.verbs import Answer, Claim, Done, Refused
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from outlast.core.arguments import bad_text
 from outlast.core.records import InboxRow, Record, RunRow, WorkerRow
 from outlast.stores.postgres.arrays import Ints, Texts
 from outlast.stores.postgres.connections import ENDED, Db
@@ -23,7 +24,7 @@ from outlast.stores.rows import (
     run_row,
     worker_row,
 )
-from outlast.stores.rules import bad_text, prefix_end
+from outlast.stores.rules import prefix_end
 
 WORKERS = f"SELECT {WORKER_COLUMNS} FROM workers ORDER BY started DESC, id DESC"
 ORPHANS = (
@@ -151,13 +152,16 @@ def owned(db: Db, worker: str) -> list[tuple[int, int]]:
     return [(pk, claim) for pk, claim in _rows(db, "SELECT pk, claim FROM runs WHERE owner = %s ORDER BY pk", worker)]
 
 
-def inbox(db: Db, worker: str) -> list[InboxRow]:
-    """Return the inbox rows of all runs that the worker owns, in order."""
+def inbox(db: Db, worker: str, seen: Mapping[int, int]) -> list[InboxRow]:
+    """Return the inbox rows of all runs that the worker owns, in order, those that are seen left out."""
     if bad_text(worker):
         return []
     columns = ", ".join(f"i.{name}" for name in INBOX_COLUMNS.split(", "))
-    sql = f"SELECT {columns} FROM runs AS r JOIN inbox AS i ON i.run = r.pk WHERE r.owner = %s ORDER BY i.id"
-    return [inbox_row(row) for row in _rows(db, sql, worker)]
+    sql = (
+        f"SELECT {columns} FROM runs AS r LEFT JOIN unnest(%s, %s) AS s (run, id) ON s.run = r.pk "
+        "JOIN inbox AS i ON i.run = r.pk AND i.id > coalesce(s.id, 0) WHERE r.owner = %s ORDER BY i.id"
+    )
+    return [inbox_row(row) for row in _rows(db, sql, Ints(seen), Ints(seen.values()), worker)]
 
 
 NEXT_DUE = (

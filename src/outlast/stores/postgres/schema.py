@@ -296,7 +296,11 @@ CREATE TABLE firsts (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME)
+_NEW_IN_INBOX = """
+CREATE INDEX inbox_run ON inbox (run, id);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME, _NEW_IN_INBOX)
 
 WORKER_COLUMNS = rows.WORKER_COLUMNS.replace(" left,", ' "left",')  # a word of SQL
 

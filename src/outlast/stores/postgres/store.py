@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from outlast.core.errors import StoreUnavailable
@@ -26,6 +26,7 @@ from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
 from outlast.stores.protocol import (
+    NOTHING_SEEN,
     ApprovalFilter,
     Clock,
     EarlyRow,
@@ -167,9 +168,9 @@ class PostgresStore:
         """Return (pk, claim) of every run that the worker owns."""
         return self._read(lambda db: reads.owned(db, worker))
 
-    def inbox(self, worker: str) -> list[InboxRow]:
-        """Return the inbox rows of all runs that the worker owns, in order."""
-        return self._read(lambda db: reads.inbox(db, worker))
+    def inbox(self, worker: str, seen: Mapping[int, int] = NOTHING_SEEN) -> list[InboxRow]:
+        """Return the inbox rows of all runs that the worker owns, in order, those that are seen left out."""
+        return self._read(lambda db: reads.inbox(db, worker, seen))
 
     def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
         """Return when the next run of these workflows may be claimed."""

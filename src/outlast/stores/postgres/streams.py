@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from outlast.core.arguments import bad_text
 from outlast.core.transitions import Status
 from outlast.stores.emits import Source, decode_items, encode_items, final_of
 from outlast.stores.postgres.batch import Batch
 from outlast.stores.postgres.connections import Db
 from outlast.stores.protocol import Chunk, StreamPage, StreamRow
 from outlast.stores.rows import SOURCE_COLUMNS, Row
-from outlast.stores.rules import bad_text
 
 MAX_ROWS = 2**63 - 1
 LOOK = (

@@ -68,8 +68,7 @@ def park(b: Batch, verb: Park) -> Answer:
     held = b.hold(verb.run, verb.worker, verb.claim)
     if held is not Hold.OWNED:
         return _repeated(b, verb, held, Status.WAITING)
-    arrived = b.rows("SELECT id FROM inbox WHERE run = ?", verb.run)
-    if any(row_id not in verb.ignoring for (row_id,) in arrived):
+    if b.rows("SELECT 1 FROM inbox INDEXED BY inbox_run WHERE run = ? AND id > ? LIMIT 1", verb.run, verb.seen):
         return Kept()
     b.db.execute(
         "UPDATE runs SET status = 'waiting', owner = NULL, due = ?, detail = ? WHERE pk = ?",

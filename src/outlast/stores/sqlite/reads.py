@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -118,12 +118,17 @@ def owned(db: apsw.Connection, worker: str) -> list[tuple[int, int]]:
     return [(pk, claim) for pk, claim in _rows(db, "SELECT pk, claim FROM runs WHERE owner = ? ORDER BY pk", worker)]
 
 
-def inbox(db: apsw.Connection, worker: str) -> list[InboxRow]:
-    """Return the inbox rows of all runs that the worker owns, in order."""
+def inbox(db: apsw.Connection, worker: str, seen: Mapping[int, int]) -> list[InboxRow]:
+    """Return the inbox rows of all runs that the worker owns, in order, those that are seen left out."""
     columns = ", ".join(f"i.{name}" for name in INBOX_COLUMNS.split(", "))
     # CROSS JOIN fixes the order of the loops: from the few owned runs to their rows, not over every inbox there is.
-    sql = f"SELECT {columns} FROM runs AS r CROSS JOIN inbox AS i ON i.run = r.pk WHERE r.owner = ? ORDER BY i.id"
-    return [inbox_row(row) for row in _rows(db, sql, worker)]
+    sql = (
+        "WITH seen (run, id) AS MATERIALIZED (SELECT CAST(key AS INTEGER), value FROM json_each(?)) "
+        f"SELECT {columns} FROM runs AS r LEFT JOIN seen AS s ON s.run = r.pk "
+        "CROSS JOIN inbox AS i INDEXED BY inbox_run ON i.run = r.pk AND i.id > coalesce(s.id, 0) "
+        "WHERE r.owner = ? ORDER BY i.id"
+    )
+    return [inbox_row(row) for row in _rows(db, sql, msgspec.json.encode(dict(seen)).decode(), worker)]
 
 
 def next_due(db: apsw.Connection, workflows: Sequence[str], now: float) -> float | None:

@@ -337,7 +337,13 @@ CREATE TABLE firsts (
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME)
+_NEW_IN_INBOX = """
+CREATE INDEX inbox_run ON inbox (run);  -- and by id in each run, as in every index
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME, _NEW_IN_INBOX,
+)  # fmt: skip
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")
 

@@ -7,7 +7,7 @@ back to the file system piece by piece (`auto_vacuum=INCREMENTAL`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import apsw
@@ -17,6 +17,7 @@ from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
 from outlast.stores.news import worth_telling
 from outlast.stores.protocol import (
+    NOTHING_SEEN,
     ApprovalFilter,
     Clock,
     EarlyRow,
@@ -133,9 +134,9 @@ class SqliteStore:
         """Return (pk, claim) of every run that the worker owns."""
         return self._connections.read(lambda db: reads.owned(db, worker))
 
-    def inbox(self, worker: str) -> list[InboxRow]:
-        """Return the inbox rows of all runs that the worker owns, in order."""
-        return self._connections.read(lambda db: reads.inbox(db, worker))
+    def inbox(self, worker: str, seen: Mapping[int, int] = NOTHING_SEEN) -> list[InboxRow]:
+        """Return the inbox rows of all runs that the worker owns, in order, those that are seen left out."""
+        return self._connections.read(lambda db: reads.inbox(db, worker, seen))
 
     def next_due(self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = "") -> float | None:
         """Return when the next run of these workflows may be claimed."""
