@@ -172,7 +172,7 @@ async def test_a_change_is_named_by_text_that_every_store_can_keep(open_app: Ope
         return "taken"
 
     async with open_app() as app:
-        assert "a key is printable text" in await (await app.start(flow())).result()
+        assert "printable characters" in await (await app.start(flow())).result()
 
 
 # -- diverged -----------------------------------------------------------------------------------

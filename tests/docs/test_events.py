@@ -20,7 +20,8 @@ def _given() -> dict[str, set[str]]:
         for call in _calls(path):
             names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
             name = next((name for name in names if NAME.fullmatch(name)), None)
-            if name is None or ast.unparse(call.func).endswith("get"):
+            called = ast.unparse(call.func)
+            if name is None or called.endswith("get") or called.startswith("check_") or called == "wrong":
                 continue
             data = {keyword.arg for keyword in call.keywords if keyword.arg}
             if ast.unparse(call.func) == "self._leave":  # which adds the run
