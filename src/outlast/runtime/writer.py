@@ -284,6 +284,11 @@ class Writer:
         loop.call_soon_threadsafe(self._deliver, answers)
 
     def _deliver(self, answers: list[tuple[Done, Answer | StoreError]]) -> None:
-        self.depth -= len(answers)
-        for done, answer in answers:
-            done(answer)
+        coming = iter(answers)
+        try:
+            for done, answer in coming:
+                self.depth -= 1
+                done(answer)
+        finally:  # a fault in one is told by the loop, and keeps no answer from the others
+            if (left := list(coming)) and self._loop is not None:
+                self._loop.call_soon(self._deliver, left)
