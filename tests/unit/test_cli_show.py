@@ -131,7 +131,8 @@ def test_runs_can_be_chosen(command: Outlast) -> None:
     for words in (("--status", "lost"), ("--reason", "tired")):
         wrong = command.here("runs", *words)
         assert wrong.exit_code == ExitCode.WRONG_USE
-        assert "there are" in wrong.stderr
+        assert f"Invalid value for '{words[0]}'" in wrong.stderr
+        assert f"{words[1]!r} is none of" in wrong.stderr
 
 
 def test_no_runs_is_no_error(command: Outlast) -> None:

@@ -11,7 +11,7 @@ import pytest
 import outlast
 from outlast import App, Retry, RunInfo
 from outlast.cli.exits import ExitCode
-from outlast.runtime.awaited import MOST_CHARACTERS
+from outlast.runtime.resting import MOST_CHARACTERS
 from tests.unit.outlast_command import Outlast
 
 

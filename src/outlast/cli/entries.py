@@ -11,6 +11,7 @@ from outlast.cli.plain import one_line, plain, plain_error
 from outlast.cli.tree import Entry
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Status
+from outlast.runtime.approvals import RECORDED
 from outlast.runtime.awaited import Awaited, awaited_in
 from outlast.runtime.infos import StepInfo
 from outlast.stores.protocol import Loaded
@@ -47,8 +48,8 @@ def place_of(record: Record) -> str:
 def value_of(step: StepInfo, record: Record | None) -> Any:
     """Return what a record holds as plain JSON; the answer to an approval by the names that `Approval` has."""
     value = plain(record.value) if record is not None and record.ok else None
-    if step.kind == "approval" and isinstance(value, list) and len(value) == 5:
-        return dict(zip(("approved", "by", "note", "at", "form"), value, strict=True))
+    if step.kind == "approval" and isinstance(value, list):
+        return dict(zip(RECORDED, value, strict=False))
     return value
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, TypeVar
 
 import typer
+
+from outlast.core.transitions import Reason, Status
+
+T = TypeVar("T")
 
 Url = Annotated[
     str | None,
@@ -53,11 +58,29 @@ Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="S", min=0.0, help="Wait at most so many seconds (exit code 124).")
 ]
 
+
+def _among(words: Iterable[str]) -> Callable[[T], T]:
+    """Return what refuses a word, or one of several, that is not among these."""
+    known = [str(word) for word in words]
+
+    def check(given: T) -> T:
+        words = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        for word in words:
+            if word not in known:
+                raise typer.BadParameter(f"{word!r} is none of {', '.join(known)}.")
+        return given
+
+    return check
+
+
 Statuses = Annotated[
-    list[str] | None, typer.Option("--status", "-s", help="Only of this status; may be given again for more.")
+    list[str] | None,
+    typer.Option("--status", "-s", callback=_among(Status), help="Only of this status; may be given again for more."),
 ]
 
-ReasonName = Annotated[str | None, typer.Option("--reason", help="Only stuck for this reason.")]
+ReasonName = Annotated[
+    str | None, typer.Option("--reason", callback=_among(Reason), help="Only stuck for this reason.")
+]
 
 WorkflowName = Annotated[
     str | None, typer.Option("--workflow", "-w", help="Only of this workflow; step:NAME for runs of a step.")

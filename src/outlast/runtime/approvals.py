@@ -59,6 +59,10 @@ class Approval(Generic[T]):
         return self.approved
 
 
+RECORDED = ("approved", "by", "note", "at", "form", "id")
+"""What the record of an answer holds, in this order."""
+
+
 class ApprovalWait(Wait[Any]):
     """A wait for a person's answer. Its id, and by that its mailbox, are known once it is issued.
 
@@ -96,7 +100,7 @@ class ApprovalWait(Wait[Any]):
         approved, by, note, form = codec.decode(row.value or b"null", self.returns)
         if self.form is not None and form is not None:
             form = form_from_json(form, self.form)
-        data = codec.encode([approved, by, note, row.created, form, self.id])
+        data = codec.encode([approved, by, note, row.created, form, self.id])  # as RECORDED names them
         return Taken(data, self.made_of(codec.decode(data, self.returns)), None)
 
     def made_of(self, value: Any) -> Approval[Any]:

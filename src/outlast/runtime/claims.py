@@ -153,18 +153,19 @@ class Claims:
             self._worker.loop.create_task(self._bring(self._worker.id, rows[at : at + LOAD_BATCH]))
 
     async def _bring(self, worker: str, rows: Sequence[RunRow]) -> None:
-        claims = {row.pk: row.claim for row in rows}
-        found: list[Loaded] = []
+        pks = [row.pk for row in rows]
         try:
-            found = await self._worker.read(self._worker.store.load, list(claims))
+            found = {loaded.run.pk: loaded for loaded in await self._worker.read(self._worker.store.load, pks)}
         except StoreError:
+            self._loading -= {(worker, pk) for pk in pks}
             self.reconcile_soon()
-        self._loading -= {(worker, pk) for pk in claims}
-        for loaded in found:
-            run = loaded.run
-            if worker == self._worker.id and (run.owner, run.claim) == (worker, claims[run.pk]):
-                self._begin(run, loaded)
-        if any(pk not in self._worker.executions for pk in claims):
+            return
+        for row in rows:
+            self._loading.discard((worker, row.pk))  # one by one: those that have yet to begin take their room
+            loaded = found.get(row.pk)
+            if worker == self._worker.id and loaded and (loaded.run.owner, loaded.run.claim) == (worker, row.claim):
+                self._begin(loaded.run, loaded)
+        if any(pk not in self._worker.executions for pk in pks):
             self.room_made()
         self._worker.check_empty()
 

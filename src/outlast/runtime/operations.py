@@ -150,8 +150,8 @@ def patched(key: str) -> bool:
     `key` names the change. True is recorded, so the answer stays the same for the run. Raises WrongUse outside of a
     workflow, and for a key that is no printable text of 1 to 255 characters.
     """
-    place = body_here("patched()")
-    return place.ops.patched(check_name(key, "name a change"))
+    key = check_name(key, "name a change")
+    return body_here(f"patched({key!r})").ops.patched(key)
 
 
 @overload
