@@ -40,6 +40,16 @@ async def test_a_clock_that_jumps_repeats_no_slot_and_silences_none(tmp_path: An
         assert len(ids) == len(set(ids))
 
 
+async def test_a_clock_that_is_ahead_for_no_more_than_one_slot_silences_nothing(tmp_path: Any) -> None:
+    app = App(f"sqlite:///{tmp_path / 'runs.db'}", park_after=0.02)
+    app.clock = clock = Jumping()
+    async with app:
+        await app.schedule("s", report("x"), every=0.1)
+        for ahead in (0.0, 3600.0, 0.0, 7200.0, 0.0):
+            clock.ahead = ahead
+            await has_started(app, "s", len(await runs_of(app, "s")) + 1)
+
+
 @pytest.mark.parametrize("when", [{"every": 0.5}, {"cron": "* * * * * *"}], ids=str)
 async def test_a_clock_set_back_before_a_schedules_beginning_does_not_silence_it(tmp_path: Any, when: Any) -> None:
     app = App(f"sqlite:///{tmp_path / 'runs.db'}", park_after=0.02)

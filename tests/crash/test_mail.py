@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from tests.crash.conftest import MakeScene
 from tests.crash.harness.fleet import Fleet
 from tests.crash.harness.recorder import moments
 from tests.crash.harness.scene import Scene, Zygote
-from tests.support.postgres import empty_store_url
+from tests.support.server import Server
 
 MESSAGES = 5
 
@@ -87,13 +87,16 @@ def test_senders_and_workers_that_die_at_random_lose_nothing_and_double_nothing(
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def on_either_store(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Iterator[Scene]:
-    """A scene on SQLite, and one on PostgreSQL."""
-    if request.param == "sqlite":
-        scene = Scene(zygote, tmp_path / "scene")
-    else:
-        scene = Fleet(zygote, tmp_path / "scene", empty_store_url())
-    yield scene
-    scene.close()
+    """A scene on SQLite, and one on a PostgreSQL server of its own, which has connections for many processes."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            scene = Scene(zygote, tmp_path / "scene")
+        else:
+            server = stack.enter_context(Server())
+            server.make().start()
+            scene = Fleet(zygote, tmp_path / "scene", server.url)
+        stack.callback(scene.close)
+        yield scene
 
 
 @pytest.mark.parametrize("answering", [2, 8, 32])

@@ -5,6 +5,7 @@ The journals are in tests/data; how they are made is told in tests/support/recor
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def test_journals_replay_under_any_hash_seed(hash_seed: str) -> None:
 
 
 def test_a_journal_that_was_tampered_with_does_not_replay() -> None:
-    journal = MADE[0].journals["races"]
+    journal = copy.deepcopy(MADE[0].journals["races"])
     steps = [i for i, record in enumerate(journal.records) if record["kind"] == "step"]
     first, second = journal.records[steps[0]], journal.records[steps[1]]
     first["value"], second["value"] = second["value"], first["value"]

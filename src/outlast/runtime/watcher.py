@@ -187,11 +187,11 @@ class Watcher:
             for worker in self._store.dropped():
                 if worker != self._me:
                     self._told.dead(worker, False, "its session with the database has ended", dropped=True)
+        self._look_ahead()
         if now >= self._next_sweep:
             self._swept, self._next_sweep = now, now + SWEEP_S
             self._look_due = False
             self._sweep()
-            self._look_ahead(now)
             self._ask_loop(now)
         elif self._look_due:
             self._look_due = False
@@ -214,9 +214,12 @@ class Watcher:
             self._slots_again = now + ASK_SLOTS_S
             self._told.slots()
 
-    def _look_ahead(self, now: float) -> None:
-        """Have schedules looked at anew where the clock was set back, or code has declared more of them."""
-        ahead = self._store.now() - now
+    def _look_ahead(self) -> None:
+        """Have schedules looked at anew where the clock was set back, or code has declared more of them.
+
+        At each look, as a clock that goes ahead for a moment lets a schedule's next slot be far away when it is back.
+        """
+        ahead = self._store.now() - self._clock.boot()
         if ahead < self._ahead - SET_BACK_S or len(DECLARED) != self._declared:
             self._declared = len(DECLARED)
             self._told.slots()
