@@ -113,6 +113,8 @@ class Wire:
         """Let everything pass from now on."""
         with self._lock:
             self._cut, self._refuses, self._forgets = None, False, False
+            for pair in self._pairs.values():
+                pair.cuts_answer = None  # whose answer has yet to come
 
     def break_all(self, *, refuse: bool = False) -> None:
         """Break every connection; with `refuse` new ones, too, until it is healed."""
