@@ -26,6 +26,9 @@ OF_ITS_OWN = {
     "run": "1 + i",
     "id": "'parked-' || i",
     "incarnation": "left(md5(i::text), length(incarnation))",
+    # What it waits for, and until when. (A text again, as the column is one.)
+    "detail": "jsonb_set(detail::jsonb, '{0,due}', to_jsonb((detail::jsonb #>> '{0,due}')::float8"
+    f" - i * {APART_S}))::text",
     **{time: f"{time} - i * {APART_S}" for time in ("created", "started", "ended", "due", "at")},
 }
 
