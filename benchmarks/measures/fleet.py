@@ -54,9 +54,9 @@ def workers_together(bench: Bench) -> Iterator[Row]:
     """Runs of 5 idempotent steps per second that 1, 2 and 4 worker processes do for a client in another one."""
     runs = bench.size(2_000, 300)
 
-    def rate(workers: int) -> float:
+    def rate(number: int) -> float:
         url = bench.ground.store()
-        with workers(url, workers):
+        with workers(url, number):
             return runs / float(processes.call(have_done, url=url, runs=runs))
 
     one, two, four = interleaved(min(bench.repeats, 3), lambda: rate(1), lambda: rate(2), lambda: rate(4))
