@@ -118,8 +118,8 @@ def test_a_store_works_without_hints(tmp_path: Path, folder: str) -> None:
         Path(f"{path}-workers").mkdir()
     store.hear(listener)
     if folder == "removed later":
-        Path(f"{path}-workers/look").unlink()
-        Path(f"{path}-workers").rmdir()
+        gone = Path(f"{path}-workers").rename(tmp_path / "gone")  # before the file, or that is made anew in between
+        (gone / "look").unlink()
         assert listener.hears()
     store.transact([StartRun(run=run_row("one"))])
     assert store.run("one") is not None
