@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from outlast.core.errors import OutlastError, StoreError
+from outlast.core.errors import OutlastError, StoreError, StoreUnavailable
 from outlast.core.records import RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import Reason
@@ -156,9 +156,14 @@ class Claims:
         pks = [row.pk for row in rows]
         try:
             found = {loaded.run.pk: loaded for loaded in await self._worker.read(self._worker.store.load, pks)}
-        except StoreError:
+        except StoreUnavailable:
             self._loading -= {(worker, pk) for pk in pks}
             self.reconcile_soon()
+            return
+        except Exception as error:  # noqa: BLE001 - a row that makes no sense: its run is found, named, and seen by a person
+            self._loading -= {(worker, pk) for pk in pks}
+            if worker == self._worker.id:
+                self._load_alone(rows, error)
             return
         for row in rows:
             self._loading.discard((worker, row.pk))  # one by one: those that have yet to begin take their room
@@ -168,6 +173,15 @@ class Claims:
         if any(pk not in self._worker.executions for pk in pks):
             self.room_made()
         self._worker.check_empty()
+
+    def _load_alone(self, rows: Sequence[RunRow], error: Exception) -> None:
+        """Read runs one by one, since what cannot be read is of one of them; leave one stuck that cannot be read."""
+        if len(rows) > 1:
+            for row in rows:
+                self._load(row)
+            return
+        log.error("run %s cannot be read from the store", rows[0].id or rows[0].pk, exc_info=error)
+        self.cannot_run(rows[0], f"what is stored of it cannot be read: {error_line(error)}")
 
     def reconcile_soon(self) -> None:
         """Look in a moment whether this worker owns runs that it does not hold."""
