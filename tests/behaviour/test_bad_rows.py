@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 import outlast
-from outlast import App, step, workflow
-from tests.behaviour.stage import reaches, stuck
+from outlast import App, Run, step, workflow
+from tests.behaviour.stage import eventually, reaches, stuck
 
 
 @step(effect="pure")
@@ -43,3 +44,27 @@ async def test_a_run_whose_journal_cannot_be_read_is_stuck_and_those_that_are_re
         assert [await run.result() for run in runs] == [0, 1, 3, 4]
     assert (bad.id, bad.reason) == ("run-2", "undecodable")
     assert "cannot be read: ValueError: 'nonsense'" in bad.detail
+
+
+async def test_a_run_whose_mail_cannot_be_read_is_stuck_and_that_of_others_beside_it_arrives(tmp_path: Path) -> None:
+    path = str(tmp_path / "runs.db")
+    async with App(path, park_after=30) as app:
+        runs = [await app.start(counting(n), id=f"run-{n}") for n in range(3)]
+        for run in runs:
+            await eventually(lambda run=run: _has_counted(run))
+        with apsw.Connection(path) as db:
+            db.execute("PRAGMA ignore_check_constraints = ON")
+            db.execute(
+                "INSERT INTO inbox (run, kind, key, message_id, ok, created) "
+                "SELECT pk, 'nonsense', '', 'm', 1, 0 FROM runs WHERE id = 'run-1'"
+            )
+        for run in (runs[0], runs[2]):
+            await run.send("go")
+        bad = await stuck(runs.pop(1))
+        assert [await run.result() for run in runs] == [0, 2]
+    assert (bad.id, bad.reason) == ("run-1", "undecodable")
+    assert "cannot be read: ValueError: 'nonsense'" in bad.detail
+
+
+async def _has_counted(run: Run[Any]) -> bool:
+    return len(await run.steps()) >= 1

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outlast.core.errors import StoreError
+from outlast.core.errors import StoreError, StoreUnavailable
 from outlast.core.records import InboxRow
+from outlast.core.telling import error_line
+from outlast.core.transitions import Reason
+from outlast.runtime.notices import log
 
 if TYPE_CHECKING:
+    from outlast.runtime.execution import Execution
     from outlast.runtime.worker import Worker
 
 TRY_AGAIN_S = 0.5
@@ -81,8 +85,12 @@ class Deliveries:
         seen = {pk: execution.inbox.seen for pk, execution in held.items() if execution.inbox.mail.keeps_any}
         try:
             rows: list[InboxRow] = await worker.read(worker.store.inbox, worker.id, seen)
-        except StoreError:
+        except StoreUnavailable:
             worker.loop.call_later(TRY_AGAIN_S, self.fetch_soon)
+            return
+        except Exception:  # noqa: BLE001 - a row that makes no sense: found and named where each run is read alone
+            for pk, each in held.items():
+                await self._fetch_alone(pk, each)
             return
         for row in rows:
             execution = worker.executions.get(row.run)
@@ -92,3 +100,19 @@ class Deliveries:
                 execution.inbox.receive((row,))
             else:
                 self._again = True  # loaded meanwhile: what was read may have been taken in the life before
+
+    async def _fetch_alone(self, pk: int, execution: Execution) -> None:
+        """Fetch for one run; where what has arrived cannot be read, it gets stuck."""
+        worker = self._worker
+        try:
+            found = await worker.read(worker.store.load, [pk])
+        except StoreUnavailable:
+            worker.loop.call_later(TRY_AGAIN_S, self.fetch_soon)
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run is named and a person sees it
+            log.exception("run %s cannot be read from the store", execution.row.id)
+            execution.stick(Reason.UNDECODABLE, f"what is stored of it cannot be read: {error_line(error)}")
+            return
+        for loaded in found:
+            if worker.executions.get(pk) is execution:
+                execution.inbox.receive(loaded.inbox)
