@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from outlast import App, step, workflow
+from outlast.core.workflows import Workflow
 from outlast.runtime import timetable
 from tests.behaviour.scheduled import has_started, runs_of
 from tests.behaviour.stage import Door, Jumping, OpenApp, eventually
@@ -65,8 +66,8 @@ async def test_a_clock_set_back_before_a_schedules_beginning_does_not_silence_it
 # -- overlap ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
-async def test_slots_that_come_while_a_run_has_not_ended(open_app: OpenApp, overlap: Any) -> None:
+def held_up() -> tuple[Workflow[[], None], Door]:
+    """Return a workflow that goes through a door, and the door."""
     door = Door()
 
     @step
@@ -76,6 +77,13 @@ async def test_slots_that_come_while_a_run_has_not_ended(open_app: OpenApp, over
     @workflow
     async def slow() -> None:
         await wait()
+
+    return slow, door
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
+async def test_slots_that_come_while_a_run_has_not_ended(open_app: OpenApp, overlap: Any) -> None:
+    slow, door = held_up()
 
     async with open_app() as app:
         schedule = await app.schedule("s", slow(), every=0.1, overlap=overlap)
@@ -98,15 +106,7 @@ async def test_so_many_slots_wait_and_those_after_them_are_missed(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timetable, "MOST_QUEUED", 3)
-    door = Door()
-
-    @step
-    async def wait() -> None:
-        await door.passed()
-
-    @workflow
-    async def slow() -> None:
-        await wait()
+    slow, door = held_up()
 
     async with open_app() as app:
         schedule = await app.schedule("s", slow(), every=0.1, overlap="queue")
