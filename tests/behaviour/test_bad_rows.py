@@ -43,7 +43,7 @@ async def test_a_run_whose_journal_cannot_be_read_is_stuck_and_those_that_are_re
         bad = await stuck(runs.pop(2))
         assert [await run.result() for run in runs] == [0, 1, 3, 4]
     assert (bad.id, bad.reason) == ("run-2", "undecodable")
-    assert "cannot be read: ValueError: 'nonsense'" in bad.detail
+    assert "does not know: 'nonsense'" in bad.detail
 
 
 async def test_a_run_whose_mail_cannot_be_read_is_stuck_and_that_of_others_beside_it_arrives(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_a_run_whose_mail_cannot_be_read_is_stuck_and_that_of_others_besid
         bad = await stuck(runs.pop(1))
         assert [await run.result() for run in runs] == [0, 2]
     assert (bad.id, bad.reason) == ("run-1", "undecodable")
-    assert "cannot be read: ValueError: 'nonsense'" in bad.detail
+    assert "does not know: 'nonsense'" in bad.detail
 
 
 async def _has_counted(run: Run[Any]) -> bool:

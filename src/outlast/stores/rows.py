@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple, replace
 
+from outlast.core.errors import StoreError
 from outlast.core.records import (
     ApprovalRow,
     Fork,
@@ -141,7 +142,7 @@ def record(row: Row) -> Record:
     seq, kind, key, at, name, ok, args, value, attempt, effect, started, ended, due, cause, worker, note = row
     return Record(
         seq=seq,
-        kind=Kind(kind),
+        kind=_kind(kind, f"record {seq}"),
         key=key,
         at=at,
         name=name,
@@ -169,7 +170,15 @@ def approval_row(row: Row) -> ApprovalRow:
 def inbox_row(row: Row) -> InboxRow:
     """Make an inbox row of a row of INBOX_COLUMNS."""
     fields = dict(zip(InboxRow.__struct_fields__, row, strict=True))
-    return InboxRow(**fields | {"kind": Kind(fields["kind"]), "ok": bool(fields["ok"])})
+    kind = _kind(fields["kind"], f"inbox row {fields['id']}")
+    return InboxRow(**fields | {"kind": kind, "ok": bool(fields["ok"])})
+
+
+def _kind(kind: str, what: str) -> Kind:
+    try:
+        return Kind(kind)
+    except ValueError:
+        raise StoreError(f"{what} is of a kind that this Outlast does not know: {kind!r}") from None
 
 
 def worker_row(row: Row) -> WorkerRow:
