@@ -1,0 +1,1 @@
+"""Outlast under LangGraph; what is public of it is in `outlast.langgraph`."""

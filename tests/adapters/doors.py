@@ -1,0 +1,30 @@
+"""The adapters that there are, found by their folders, and which of them can be imported here."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGE = ROOT / "src" / "outlast"
+ADAPTERS = sorted(path.parent.name for path in (PACKAGE / "adapters").glob("*/__init__.py"))
+
+MODULES = {"langgraph": ("langgraph", "langchain_core")}
+"""The modules that an adapter's framework brings; by the first it is known whether it is installed."""
+
+
+def is_installed(adapter: str) -> bool:
+    """Tell whether the framework of an adapter is here."""
+    return importlib.util.find_spec(MODULES[adapter][0]) is not None
+
+
+def door(adapter: str) -> ModuleType:
+    """Return the public module of an adapter."""
+    return importlib.import_module(f"outlast.{adapter}")
+
+
+def page_of(adapter: str) -> Path:
+    """Return the page on an adapter."""
+    return ROOT / "docs" / f"{adapter.replace('_', '-')}.md"
