@@ -73,6 +73,7 @@ GROUPS = {
         "ScheduleInfo",
         "Notice",
     ),
+    "Under a framework": ("effect",),
     "In a step": ("idempotency_key", "attempt", "fence", "heartbeat", "annotate"),
     "In both": ("send", "publish", "stream", "Stream", "current"),
 }

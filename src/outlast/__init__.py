@@ -36,6 +36,7 @@ from outlast.core.errors import (
     StreamFull,
     WrongUse,
 )
+from outlast.core.marking import effect
 from outlast.core.queues import Queue, Rate
 from outlast.core.retry import Retry
 from outlast.core.settings import DidNotHappen, Happened, Unknown
@@ -144,6 +145,7 @@ __all__ = [
     "compensate",
     "continue_as",
     "current",
+    "effect",
     "fence",
     "heartbeat",
     "idempotency_key",

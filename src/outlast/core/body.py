@@ -63,6 +63,11 @@ def failed(engine: Engine, error: BaseException) -> Outcome:
 class Body(Protocol):
     """What executes the workflow's code, a turn at a time."""
 
+    @property
+    def blocking(self) -> bool:
+        """Whether the code that asks waits by blocking its thread."""
+        ...
+
     def begin(self, engine: Engine) -> None:
         """Prepare the first turn."""
         ...
@@ -102,6 +107,8 @@ class Body(Protocol):
 
 class AsyncBody:
     """An `async def` body on the run's own loop. `soon` calls what goes on with a long turn, once others had theirs."""
+
+    blocking = False
 
     def __init__(self, make: Callable[[], Any], soon: Callable[[Callable[[], None]], object] | None = None) -> None:
         self._make = make

@@ -35,7 +35,11 @@ class BodyOperations:
     row: RunRow
     run_id: str
     workflow: str
-    blocking: bool
+
+    @property
+    def blocking(self) -> bool:
+        return self.body.blocking
+
     codec: Codec
     body: Body
     loop: RunLoop
@@ -169,6 +173,13 @@ class BodyOperations:
     def now(self) -> float:
         return self.loop.now
 
+    def timer(self, when: float) -> asyncio.Future[None]:
+        """Return what is done at this time, in seconds since the epoch."""
+        over = self.loop.create_future()
+        handle = self.loop.call_at(when, wake, over)
+        over.add_done_callback(lambda _: handle.cancel())
+        return over
+
     def draw(self, name: str) -> str:
         """Derive a value; the stretch of a fork that was copied draws what its original drew."""
         for fork in self.row.forks:
@@ -229,3 +240,9 @@ class BodyOperations:
                 self.calls.pop(pending.key, None)
                 if pending.timer is not None:
                     pending.timer.cancel()
+
+
+def wake(over: asyncio.Future[None]) -> None:
+    """End a wait for a timer."""
+    if not over.done():
+        over.set_result(None)

@@ -27,10 +27,13 @@ class Operations(Protocol):
 
     run_id: str
     workflow: str
-    blocking: bool
-    """Whether the body is a plain function in a thread, which waits by blocking."""
     closed: bool
     """Whether the run was stopped."""
+
+    @property
+    def blocking(self) -> bool:
+        """Whether the code that asks is a plain function in a thread, which waits by blocking."""
+        ...
 
     def issue(self, call: Call[Any]) -> asyncio.Future[Any]:
         """Hand in a call. The future completes when its outcome is delivered."""
@@ -62,6 +65,10 @@ class Operations(Protocol):
 
     def now(self) -> float:
         """Return the time of the event delivered last, in seconds since the epoch."""
+        ...
+
+    def timer(self, when: float) -> asyncio.Future[None]:
+        """Return what is done at this time, in seconds since the epoch."""
         ...
 
     def draw(self, name: str) -> str:

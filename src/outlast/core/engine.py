@@ -55,13 +55,10 @@ from outlast.core.waits import Wait
 class Engine(BodyOperations):
     """The state machine of one run. See the theory of operation at the top of this file."""
 
-    def __init__(
-        self, row: RunRow, records: Sequence[Record], codec: Codec, body: Body, *, blocking: bool = False
-    ) -> None:
+    def __init__(self, row: RunRow, records: Sequence[Record], codec: Codec, body: Body) -> None:
         self.row = row
         self.run_id = row.id
         self.workflow = row.workflow
-        self.blocking = blocking
         self.function: Callable[..., Any] | None = None  # the body's, to say where it stands
         self.codec = codec
         self.body = body
@@ -99,6 +96,15 @@ class Engine(BodyOperations):
         self.blame = self._culprits.blame
 
     # -- driving it (runtime) --------------------------------------------------
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether a body that is told nothing does nothing."""
+        return True
+
+    def leave(self, then: Callable[[], None]) -> bool:
+        """Hear that the run is to be handed back; return True where `then` will be called once the body is ready."""
+        return False
 
     def take_up(self, resumed_at: int) -> None:
         """The run was resumed behind this record, after its own code had failed in the turn before, and goes on in it.
@@ -210,11 +216,14 @@ class Engine(BodyOperations):
         outcome = end_of_turn(self, outcome)
         if outcome.error is not None and self.function is not None:
             locate(outcome.error, self.function)
-        left = [r for r in self._recorded if r.kind in EVENTS]
-        if left:
+        if left := self._left():
             self.failure = goes_on(self.run_id, self.workflow, left, outcome)
             return
         self.outcome = outcome
+
+    def _left(self) -> list[Record]:
+        """Return the recorded events that the body has not been told."""
+        return [r for r in self._recorded if r.kind in EVENTS]
 
     def _spins(self) -> bool:
         """Tell whether the last turn was ended by its limit, while nothing is pending that could give the next."""
@@ -272,12 +281,16 @@ class Engine(BodyOperations):
         pending = self.calls.get(record.key)
         if pending is None or pending.done or (pending.withdrawn and record.kind in EVENTS):
             raise self._diverged(record, "the code makes no such call at this point")
+        self._check_same(record, pending)
+        return pending
+
+    def _check_same(self, record: Record, pending: Pending) -> None:
+        """Raise Diverged where the record speaks of another call than the code makes."""
         if not _fits(record.kind, pending):
             called = f"calls the {pending.call.definition.noun} {pending.name}"
             raise self._diverged(record, f"the code {'waits for a message' if pending.is_wait else called} here")
         if record.args is not None and pending.call.settings.check_args and record.args != pending.args:
             raise self._diverged(record, f"the code calls it with other arguments: {short(pending.args)}")
-        return pending
 
     def _decode(self, record: Record, pending: Pending) -> tuple[Any, BaseException | None]:
         if not record.ok:

@@ -130,6 +130,11 @@ async def _end_others(engine: Engine) -> None:
                 cancelled.add(task)
                 task.cancel()
         await asyncio.wait(others)
+    left = [p for p in engine.calls.values() if not p.done and not p.call.detached]  # a native body's tasks are unknown
+    for pending in left:
+        pending.future.cancel()
+    if left := [pending for pending in left if not pending.done]:  # a `once` attempt comes to its outcome first
+        await asyncio.wait([pending.future for pending in left])
 
 
 def _end_other_calls(engine: Engine) -> None:

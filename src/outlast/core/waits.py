@@ -50,6 +50,10 @@ class Wait(Definition[[], R]):
         Raises WrongUse.
         """
 
+    def content(self, codec: Codec) -> bytes:
+        """Return what tells it from other waits, where identities do not come in order. Raises EncodingError."""
+        return b""
+
     @property
     def label(self) -> str:
         """The name under which its message is recorded."""

@@ -26,9 +26,20 @@ class Workflow(Definition[P, R]):
     terms: Terms | None = None
     """On which its runs are started unless a call has its own."""
 
-    def __init__(self, fn: Callable[P, Any], name: str | None, durability: Durability = Durability.SYNC) -> None:
+    resumes = False
+    """Whether a native body has a state of its own to go on from, and so does not come by all that is recorded."""
+
+    def __init__(
+        self, fn: Callable[P, Any], name: str | None, durability: Durability = Durability.SYNC, *, native: bool = False
+    ) -> None:
         super().__init__(fn, name)
         self.durability = durability
+        self.native = native
+        if native and not self.is_async:
+            raise WrongUse(
+                f"workflow {self.name} has loop='native', which is for async functions: write an async def; "
+                "what blocks it can call by asyncio.to_thread"
+            )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         self.check(args, kwargs)

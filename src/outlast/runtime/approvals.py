@@ -85,6 +85,9 @@ class ApprovalWait(Wait[Any]):
         self.id = derive(incarnation, "approval", key)[:16]
         self.mailbox = approval_box(self.id)
 
+    def content(self, codec: Codec) -> bytes:
+        return codec.encode([self.question, self.data, self.to])
+
     @property
     def label(self) -> str:
         return "approve"

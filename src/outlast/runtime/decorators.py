@@ -107,12 +107,22 @@ def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 
 @overload
 def workflow(
-    *, name: str | None = None, queue: Queue | None = None, durability: Literal["sync", "async", "exit"] = "sync"
+    *,
+    name: str | None = None,
+    queue: Queue | None = None,
+    durability: Literal["sync", "async", "exit"] = "sync",
+    loop: Literal["deterministic", "native"] = "deterministic",
 ) -> _WorkflowDecorator: ...
 
 
 def workflow(
-    fn: Any = None, /, *, name: str | None = None, queue: Queue | None = None, durability: str = "sync"
+    fn: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    queue: Queue | None = None,
+    durability: str = "sync",
+    loop: str = "deterministic",
 ) -> Any:
     """Make a function, sync or async, a workflow: its progress is durable.
 
@@ -123,17 +133,23 @@ def workflow(
     - `durability` says what a crash may forget: with `"async"` an `idempotent` step does not wait until what was
       recorded before it is committed; with `"exit"` that is committed when the run rests or ends. Under either `once`
       steps are refused.
+    - `loop="native"` runs an async body on the worker's own loop, for frameworks that do I/O or use threads between
+      steps. What it does there is not journaled and may be done again; its steps are, and are told apart by their
+      arguments.
 
     Calling it makes a Call, for `app.start` or, in another workflow, for a child run. Its `fn` is the plain function;
     `options(...)` says for some calls on which terms they start: the run id of a child, a durability, a queue, a turn
-    there, a delay. Raises WrongUse for a name that cannot be one, and for no such durability.
+    there, a delay. Raises WrongUse for a name that cannot be one, for no such durability or loop, and for a native loop
+    for a plain function.
     """
     chosen = durability_of(durability)
+    if loop not in ("deterministic", "native"):
+        raise WrongUse(f"loop={loop!r}: must be 'deterministic' or 'native'")
     terms = Terms(queue=queue) if queue is not None else None
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
         refuse_class(function, "workflow")
-        made: Workflow[..., Any] = Workflow(function, name, chosen)
+        made: Workflow[..., Any] = Workflow(function, name, chosen, native=loop == "native")
         made.terms = terms
         register(made)
         return made

@@ -13,9 +13,12 @@ from outlast.core.definitions import Step
 from outlast.core.engine import Engine
 from outlast.core.errors import DecodingError, OutlastError
 from outlast.core.functions import Definition
+from outlast.core.native_engine import NativeEngine
 from outlast.core.records import Record, RunRow
 from outlast.core.sagas import compensated, compensated_in_thread
+from outlast.core.workflows import Workflow
 from outlast.runtime.moves import tell_if_moved
+from outlast.runtime.native import TaskBody
 from outlast.runtime.threads import ThreadBody
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
         args, kwargs = worker.codec.decode(row.input, definition.input_type)
     except OutlastError as error:
         raise DecodingError(f"run {row.id}: its arguments cannot be rebuilt here: {error}") from None
+    if isinstance(definition, Workflow) and definition.native:
+        return _native(worker, row, definition, records, args, kwargs)
     if definition.is_async or isinstance(definition, Step):
         function = definition.call if isinstance(definition, Step) else definition.fn
 
@@ -46,7 +51,25 @@ def engine_of(worker: Worker, row: RunRow, definition: Definition[..., Any], rec
         return compensated_in_thread(engine, lambda: definition.fn(*args, **kwargs))
 
     thread = ThreadBody(run, worker.loop.call_soon_threadsafe, f"outlast-{row.id}")
-    engine = Engine(row, records, worker.codec, thread, blocking=True)
+    engine = Engine(row, records, worker.codec, thread)
+    engine.on_forgotten = partial(_tell_forgotten, worker, row)
+    engine.function = definition.fn
+    return engine
+
+
+def _native(
+    worker: Worker,
+    row: RunRow,
+    definition: Workflow[..., Any],
+    records: Sequence[Record],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> NativeEngine:
+    async def main() -> Any:
+        return await compensated(engine, lambda: definition.fn(*args, **kwargs))
+
+    body = TaskBody(main, worker.native_bodies)
+    engine = NativeEngine(row, records, worker.codec, body, resumes=definition.resumes)
     engine.on_forgotten = partial(_tell_forgotten, worker, row)
     engine.function = definition.fn
     return engine

@@ -242,7 +242,7 @@ class Execution:
             self._do_stick(*self.stuck)
         elif self.releasing:
             self._leave(Release(worker=self.worker.id, run=self.row.pk, claim=self.row.claim), "run.released")
-        elif self.engine.live and self.engine.outcome is None and not self.steps.restless():
+        elif self.engine.live and self.engine.outcome is None and self.engine.at_rest and not self.steps.restless():
             due = next_due(self)
             if due is None or due - self.worker.now() > self.worker.park_after:
                 self._rest = self.worker.loop.call_later(self.worker.park_after, self._park)
@@ -288,6 +288,10 @@ class Execution:
 
     def release(self) -> None:
         """Hand the run back as soon as it is between steps."""
+        if not self.releasing and not self.engine.leave(self._release):
+            self._release()
+
+    def _release(self) -> None:
         self.releasing = True
         self.steps.retries.clear()
         self.settle_down()

@@ -38,18 +38,7 @@ async def sleep_until(when: dt.datetime) -> None:
     if seconds <= place.ops.now():
         await asyncio.sleep(0)
         return
-    loop = asyncio.get_running_loop()
-    over = loop.create_future()
-    timer = loop.call_at(seconds, _wake, over)  # at this very moment: the loop's time is that of the journal
-    try:
-        await over
-    finally:
-        timer.cancel()
-
-
-def _wake(over: asyncio.Future[None]) -> None:
-    if not over.done():
-        over.set_result(None)
+    await place.ops.timer(seconds)
 
 
 def sleep_until_blocking(when: dt.datetime) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WAKE_S = 0.5
 """So long before its turn a run that rests is woken: a worker has to claim and to replay it."""
+NOT_STARTED = "not started: the lease had run out, or the time for it"
+"""The note of an attempt that was written down and not begun."""
 AGAIN_S = 0.02
 """Within so long it asks again where another worker was just being given a turn."""
 
@@ -28,6 +30,11 @@ AGAIN_S = 0.02
 def next_number(pending: Pending) -> int:
     """Return the number of a step's next attempt."""
     return pending.attempts[-1].attempt + 1 if pending.attempts else 1
+
+
+def not_started(pending: Pending) -> int:
+    """Return how many attempts were written down and never begun: they count for nothing."""
+    return sum(attempt.note == NOT_STARTED for attempt in pending.attempts)
 
 
 class StepTurns:

@@ -28,7 +28,7 @@ from outlast.runtime.evidence import COMMIT_ALLOWANCE_S, code_ended
 from outlast.runtime.notices import of_error
 from outlast.runtime.post import RunPost
 from outlast.runtime.results import facts_as_json, returned
-from outlast.runtime.step_turns import StepTurns, next_number
+from outlast.runtime.step_turns import NOT_STARTED, StepTurns, next_number, not_started
 
 if TYPE_CHECKING:
     from outlast.runtime.execution import Execution
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 BACKLOG_RECORDS = 5_000
 """No further step that does not wait for commits starts while this many records of a run wait for their commit."""
 
-NOT_STARTED = "not started: the lease had run out, or the time for it"
 NOT_STARTED_TRIES = 10
 """So often an intent may be written whose time is over before the attempt can begin."""
 
@@ -53,6 +52,7 @@ class Steps:
         self.retries: dict[str, float] = {}  # identity -> when its next attempt is due
         self.children = 0  # starts of child runs, and questions to people, that are on their way to the store
         self.turns = StepTurns(self)
+        self._again: set[str] = set()
         self._backlog: deque[Pending] = deque()  # `pure` calls that wait for commits to catch up
 
     # -- what the execution asks -----------------------------------------------------
@@ -97,7 +97,9 @@ class Steps:
     def start(self, pending: Pending) -> None:
         """Bring a call on its way. Effects wait for the commit of all earlier records."""
         run = self._run
-        if pending.intent is not None:
+        if pending.key in self.attempts:  # given up, and asked for again before it has ended
+            self._again.add(pending.key)
+        elif pending.intent is not None:
             self.doubts[pending.key] = Doubt(self, run, pending, recovered=True)
         elif isinstance(pending.call.definition, ApprovalWait):
             run.approvals.start(pending)
@@ -266,6 +268,9 @@ class Steps:
                 error = refused
         elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
             self._run.output.drop(pending.key)
+            if pending.key in self._again:
+                self._again.discard(pending.key)
+                self.start(pending)
             self._run.after_turn()
             return
         elif isinstance(error, NotBegun):
@@ -281,7 +286,7 @@ class Steps:
     def _not_begun(self, attempt: Attempt) -> None:
         """Nothing was done, so this is neither a failure nor a doubt: try again when there is time, and a lease."""
         pending = attempt.pending
-        tries = _not_started(pending) + 1
+        tries = not_started(pending) + 1
         if pending.intent is None:
             self.prepare(pending)
             self._run.after_turn()
@@ -303,7 +308,7 @@ class Steps:
         if once and weighed and isinstance(error, settings.definite):
             return False
         if weighed and settings.retry.wants(error, pending.effect):
-            made = attempt.number - _not_started(pending)
+            made = attempt.number - not_started(pending)
             delay = settings.retry.next_delay(made, self._run.row.incarnation + pending.key)
             first = pending.attempts[0].started if pending.attempts else attempt.started
             if pending.withdrawn or not settings.retry.allows(made, self._worker.now() + delay, first):
@@ -392,8 +397,3 @@ class Steps:
         else:
             engine.deliver(record, live, error)
         run.after_turn()
-
-
-def _not_started(pending: Pending) -> int:
-    """Return how many attempts were written down and never begun: they count for nothing."""
-    return sum(attempt.note == NOT_STARTED for attempt in pending.attempts)

@@ -30,6 +30,8 @@ MOST_REFUSALS = 1_000
 class ThreadBody:
     """A plain function as the body of a run."""
 
+    blocking = True
+
     def __init__(self, function: Callable[[], Any], call_soon: Callable[..., object], name: str) -> None:
         self._function = function
         self._call_soon = call_soon

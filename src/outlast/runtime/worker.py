@@ -49,6 +49,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 REGISTER_AGAIN_S = 1.0
+NATIVE_BODIES_END_S = 1.0
+"""So long a worker that leaves waits for the clean-up of native bodies, which are cancelled."""
 
 
 class Worker:
@@ -85,6 +87,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.pool = StepThreads(max_threads)
         self.executions: dict[int, Execution] = {}
+        self.native_bodies: set[asyncio.Task[Any]] = set()
         self.sending: set[Attempt] = set()  # `once` attempts whose code may still run, whatever became of their runs
         self.first_seen: dict[str, float] = {}  # facts that doubts go by -> lease clock
         self.written_to: set[Source] = set()  # the user's databases that steps were recorded in
@@ -192,6 +195,8 @@ class Worker:
             execution.stop()
         self.executions.clear()
         await asyncio.sleep(0)  # lets cancelled steps see it
+        if self.native_bodies:
+            await asyncio.wait(self.native_bodies, timeout=NATIVE_BODIES_END_S)
         if self._watcher is not None:
             await self.loop.run_in_executor(self._readers, self._watcher.stop)
         lease = self.writer.lease

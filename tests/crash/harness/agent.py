@@ -8,6 +8,8 @@ then forgotten leaves a trace: its line says something else than the journal.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import datetime as dt
 import os
 import secrets
 import time
@@ -16,6 +18,7 @@ import msgspec
 
 import outlast
 from outlast import DidNotHappen, Happened, Retry, Unknown, step, workflow
+from outlast.core.native_scopes import replayed
 from outlast.sync import sleep
 from tests.crash.harness import ledger
 from tests.crash.harness.ledger import REFUSED, Line
@@ -181,6 +184,32 @@ async def errand(what: str) -> list[str]:
 async def parcel(what: str) -> str:
     """A child."""
     return await put(f"parcel of {what}")
+
+
+@workflow(loop="native")
+async def native(what: str) -> list[str]:
+    """Steps among real I/O, in threads, and in a part that is started again."""
+    thought = await think(what)
+    said = [thought, *await asyncio.gather(_aside(thought), asyncio.to_thread(crunch, what), pay(what, 100))]
+    with contextlib.suppress(asyncio.CancelledError):
+        await _part(what, cancelled=True)
+    said.append(await _part(what))
+    said.append(await parcel(what))
+    await outlast.sleep_until(outlast.now() + dt.timedelta(seconds=0.06))
+    return [*said, await put("last")]
+
+
+async def _aside(thought: str) -> str:
+    await (await asyncio.create_subprocess_exec("true")).wait()
+    return await put.options(key="aside")(thought)  # a key that is the same in each execution
+
+
+async def _part(what: str, cancelled: bool = False) -> str:
+    with replayed("part"):
+        stored = await put(f"{what}: part")
+        if cancelled:
+            raise asyncio.CancelledError
+        return stored
 
 
 @workflow

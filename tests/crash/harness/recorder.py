@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.crash.harness.scene import Scene, Zygote
 from tests.crash.harness.verdict import judge
 
-RUNS = (("errand", "one"), ("letter", "one"), ("chore", "one"))
+RUNS = (("errand", "one"), ("letter", "one"), ("chore", "one"), ("native", "one"))
 STAYING = {"park_after": 5.0}  # no run rests, so that the one worker which claimed them passes all points itself
 RESTING = {"park_after": 0.0}  # every wait is a rest
 

@@ -19,7 +19,7 @@ from tests.crash.harness.scene import Process, Scene
 from tests.crash.harness.verdict import decide
 from tests.crash.harness.worker import find
 
-MIX = ("errand", "letter", "chore", "errand", "vigil", "waiter")
+MIX = ("errand", "letter", "chore", "native", "vigil", "waiter")
 PACE_S = 0.02
 
 

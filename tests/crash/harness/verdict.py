@@ -14,7 +14,7 @@ import msgspec
 from outlast import DidNotHappen, Happened
 from outlast.core.records import EVENTS, Effect, Kind, Record, RunRow
 from outlast.core.transitions import ENDED, Reason, Status
-from outlast.runtime.steps import NOT_STARTED
+from outlast.runtime.step_turns import NOT_STARTED
 from tests.crash.harness.ledger import REFUSED, Line
 from tests.crash.harness.scene import DEADLINE_S, Missing, Scene
 
@@ -87,8 +87,18 @@ def wrongs(scene: Scene, *, may_repeat: frozenset[Line] = frozenset()) -> list[s
 
 
 ERRAND = ["stored {0}", "paid 100 for {0}", "finally {0}", "crunched {0}", "stored left", "right", "crunched third"]
+NATIVE = ["paid 100 for {0}", "stored {0}", "stored parcel of {0}", "stored last"]
 EXPECTED = {
     "errand": ["{0}", *ERRAND, "stored parcel of {0}", "stored last"],
+    "native": [
+        "{0}",
+        "stored {0}",
+        "crunched {0}",
+        "paid 100 for {0}",
+        "stored {0}",
+        "stored parcel of {0}",
+        "stored last",
+    ],
     "letter": ["{0}", "mailed {0}", "stored mailed {0}"],
     "chore": ["crunched {0}", "paid 5 for {0}", "crunched again"],
     "vigil": ["{0}", "dozed {0}", "stored awake"],
