@@ -228,6 +228,60 @@ async def test_a_cancelled_step_that_is_asked_for_again_keeps_its_key(open_app: 
     assert len(set(keys)) == 1
 
 
+async def test_a_step_that_ends_though_it_was_given_up_is_not_done_again(open_app: OpenApp) -> None:
+    door, done = Door(), []
+
+    @step
+    def in_thread() -> str:
+        done.append(outlast.idempotency_key())
+        door.pass_in_thread()
+        return "done"
+
+    @workflow(loop="native")
+    async def native() -> list[str]:
+        async def part() -> str:
+            with replayed("node"):
+                return await in_thread.call()
+
+        first = asyncio.create_task(part())
+        await door.reached()
+        first.cancel()
+        await asyncio.wait([first])
+        again = asyncio.create_task(part())
+        await io()
+        door.open()
+        said = await again
+        with replayed("node"):
+            return [said, await in_thread.call()]
+
+    async with open_app() as app:
+        assert await (await app.start(native())).result() == ["done", "done"]
+    assert len(done) == 1
+
+
+async def test_a_step_whose_time_is_over_is_given_up_at_once(open_app: OpenApp) -> None:
+    given_up = Door()
+
+    @step
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.arrived += 1
+
+    @workflow(loop="native")
+    async def native() -> str:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await slow()
+        await io()
+        return "over"
+
+    async with open_app() as app:
+        assert await (await app.start(native())).result() == "over"
+    assert given_up.arrived == 1
+
+
 async def test_nothing_new_begins_where_the_code_has_not_come_by_what_is_recorded(
     restart: Restart, monkeypatch: pytest.MonkeyPatch, open_app: OpenApp
 ) -> None:

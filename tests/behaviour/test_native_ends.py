@@ -133,6 +133,21 @@ async def test_what_a_native_workflow_cannot_do_is_refused() -> None:
         workflow(loop="other")  # type: ignore[call-overload]
 
 
+async def test_a_deadline_cancels_a_native_body_once(open_app: OpenApp) -> None:
+    @workflow(loop="native")
+    async def native() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await work.call("clean-up")
+
+    async with open_app() as app:
+        run = await app.start(native.options(timeout=0.1)())
+        assert isinstance(await failure(run), outlast.RunTimeout)
+        assert [s.kind for s in await run.steps()].count("cancel") == 1
+    assert executed == ["work clean-up"]
+
+
 async def test_a_stream_is_written_in_a_step_not_in_the_body(open_app: OpenApp) -> None:
     @workflow(loop="native")
     async def native() -> None:
@@ -205,3 +220,47 @@ async def test_draining_lets_an_adapter_come_to_a_good_end(open_app: OpenApp) ->
         assert executed == ["ask first", "ask second"]
     async with open_app() as app:
         assert await (await app.get(run.id)).result() == "nobody asked"
+
+
+async def test_a_failed_native_run_is_resumed_at_its_last_step(open_app: OpenApp) -> None:
+    works = []
+
+    @step
+    async def flaky(n: int) -> int:
+        executed.append(f"flaky {n}")
+        if n == 2 and not works:
+            raise ValueError("not yet")
+        return n
+
+    @workflow(loop="native")
+    async def native() -> list[int]:
+        both = list(await asyncio.gather(flaky(0), flaky(1)))
+        await io()
+        return [*both, await flaky(2), await flaky(3)]
+
+    async with open_app() as app:
+        run = await app.start(native())
+        await failed_with(run, ValueError)
+        works.append(True)
+        await app.resume(run.id)
+        assert await run.result() == [0, 1, 2, 3]
+    assert sorted(executed) == ["flaky 0", "flaky 1", "flaky 2", "flaky 2", "flaky 3"]
+
+
+async def test_a_fork_of_a_native_run_goes_on_from_its_step(open_app: OpenApp) -> None:
+    @workflow(loop="native")
+    async def native() -> list[Any]:
+        with outlast.scope("plan"):
+            plan = await ask("plan")
+        return [plan, await ask("act"), str(outlast.uuid4())]
+
+    async with open_app() as app:
+        run = await app.start(native())
+        first = await run.result()
+        act = next(s.id for s in await run.steps() if s.id.startswith("main/ask"))
+        fork = await app.fork(run.id, act)
+        second = await fork.result()
+        assert await run.result() == first
+    assert first[:2] == second[:2]
+    assert first[2] != second[2]
+    assert executed == ["ask plan", "ask act", "ask act"]

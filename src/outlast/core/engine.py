@@ -151,6 +151,10 @@ class Engine(BodyOperations):
             self.withdrawn = []
         return given_up
 
+    def ask_again(self, pending: Pending) -> None:
+        """Let a call begin that had to wait for the end of an attempt of the same call, which was given up."""
+        self._queue(pending)
+
     def waits_for(self) -> list[Pending]:
         """Return the calls that have no outcome and that the body has not given up."""
         return [p for p in self.calls.values() if not p.done and not p.withdrawn]

@@ -27,6 +27,7 @@ from typing import Any, NoReturn, Protocol, cast
 from outlast.core.body import Body
 from outlast.core.body_operations import wake
 from outlast.core.codec import Codec
+from outlast.core.deadlines import is_deadline
 from outlast.core.definitions import Call
 from outlast.core.divergence import differs
 from outlast.core.effects import InBody
@@ -80,7 +81,10 @@ class NativeEngine(Engine):
         self._recorded.clear()
         self.scopes = Scopes(row.began, records)
         self._resumes = resumes
-        self._cancels = [record for record in records if record.kind is Kind.CANCEL]
+        self._cancels: list[Record] = []
+        for record in records:
+            if record.kind is Kind.CANCEL:
+                self._cancel_later(record)
         self._unsettled: dict[str, Scope] = {}  # where something is to be given, or held back
         self._moving = False
         self._quiet = 0  # turns of the loop in which the body was told nothing
@@ -168,10 +172,16 @@ class NativeEngine(Engine):
         while self._events and not self.closed and self.failure is None:
             record, value, error = self._events.popleft()
             if record.kind is Kind.CANCEL:
-                self._cancels.append(record)
+                self._cancel_later(record)
                 self.stir()
             elif self._apply(record, value, error):
                 self._turn()
+
+    def _cancel_later(self, record: Record) -> None:
+        self._cancels.append(record)
+        self.cancel_asked = True
+        if is_deadline(record):
+            self.expired = record
 
     def _left(self) -> list[Record]:
         return [] if self._resumes else self.scopes.left()
@@ -227,15 +237,22 @@ class NativeEngine(Engine):
         elif scope.left():
             scope.held.append(pending)
             self.body.later(HELD_AT_MOST_S, partial(self._check_held, scope, pending, len(scope.issued)))
-        elif before is not None:
-            before.future, pending.future.pending = pending.future, before  # its code began again meanwhile
-            before.withdrawn, pending = False, before
-            self.calls[key] = before
-            self._queue(pending)
         else:
             self._queue(pending)
         self.stir()
         return pending.future
+
+    def ask_again(self, pending: Pending) -> None:
+        scope = self.scopes.of(pending.key.rpartition("/")[0])
+        if scope.ask(pending.key):  # it came to an outcome, though its code had given it up
+            self._unsettled[scope.path] = scope
+            self.stir()
+        else:
+            super().ask_again(pending)
+
+    def _withdraw(self, pending: Pending) -> None:
+        super()._withdraw(pending)
+        self.stir()
 
     def _new(self, call: Call[Any], encoded: bytes, recorded: bytes) -> Pending:
         future = CallFuture(loop=self.body.loop)
@@ -302,6 +319,7 @@ class NativeEngine(Engine):
         place = here.get()
         if isinstance(place, InBody) and not self.scopes.of(place.branch.path).left():
             super()._emit(name, data, is_item, first)
+            self.stir()
 
     # -- handing back --------------------------------------------------------------
 

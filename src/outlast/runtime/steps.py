@@ -52,7 +52,7 @@ class Steps:
         self.retries: dict[str, float] = {}  # identity -> when its next attempt is due
         self.children = 0  # starts of child runs, and questions to people, that are on their way to the store
         self.turns = StepTurns(self)
-        self._again: set[str] = set()
+        self._again: dict[str, Pending] = {}
         self._backlog: deque[Pending] = deque()  # `pure` calls that wait for commits to catch up
 
     # -- what the execution asks -----------------------------------------------------
@@ -98,7 +98,7 @@ class Steps:
         """Bring a call on its way. Effects wait for the commit of all earlier records."""
         run = self._run
         if pending.key in self.attempts:  # given up, and asked for again before it has ended
-            self._again.add(pending.key)
+            self._again[pending.key] = pending
         elif pending.intent is not None:
             self.doubts[pending.key] = Doubt(self, run, pending, recovered=True)
         elif isinstance(pending.call.definition, ApprovalWait):
@@ -256,6 +256,9 @@ class Steps:
             return
         self._worker.places.give_back(run)
         run.calmly(self._weigh, attempt, value, error)
+        if (again := self._again.pop(attempt.pending.key, None)) is not None:
+            run.engine.ask_again(again)
+            run.after_turn()
 
     def _weigh(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         """Make of an ended attempt an event, a further attempt, or a doubt."""
@@ -268,9 +271,6 @@ class Steps:
                 error = refused
         elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
             self._run.output.drop(pending.key)
-            if pending.key in self._again:
-                self._again.discard(pending.key)
-                self.start(pending)
             self._run.after_turn()
             return
         elif isinstance(error, NotBegun):
