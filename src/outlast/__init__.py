@@ -10,6 +10,7 @@ from outlast.core.definitions import Call
 from outlast.core.errors import (
     AlreadyAnswered,
     ApprovalNotFound,
+    BudgetExceeded,
     DecodingError,
     Diverged,
     EncodingError,
@@ -37,9 +38,11 @@ from outlast.core.errors import (
     WrongUse,
 )
 from outlast.core.marking import effect
+from outlast.core.prices import Price
 from outlast.core.queues import Queue, Rate
 from outlast.core.retry import Retry
 from outlast.core.settings import DidNotHappen, Happened, Unknown
+from outlast.core.usage import Tokens
 from outlast.runtime.app import App
 from outlast.runtime.approvals import Approval, approve
 from outlast.runtime.declared import schedule
@@ -70,6 +73,7 @@ from outlast.runtime.outbox import outbox
 from outlast.runtime.publishing import Stream, publish, stream
 from outlast.runtime.queue_infos import QueueInfo
 from outlast.runtime.run import Run
+from outlast.runtime.run_usage import Usage, record_usage
 from outlast.runtime.schedules import Schedule, ScheduleInfo
 from outlast.runtime.sleeping import sleep_until
 from outlast.runtime.transactions import transaction
@@ -95,6 +99,7 @@ __all__ = [
     "Approval",
     "ApprovalInfo",
     "ApprovalNotFound",
+    "BudgetExceeded",
     "Call",
     "DecodingError",
     "DidNotHappen",
@@ -110,6 +115,7 @@ __all__ = [
     "Notice",
     "OutlastError",
     "PayloadTooLarge",
+    "Price",
     "Queue",
     "QueueInfo",
     "Rate",
@@ -136,7 +142,9 @@ __all__ = [
     "StreamFull",
     "StreamItem",
     "StreamReset",
+    "Tokens",
     "Unknown",
+    "Usage",
     "WrongUse",
     "annotate",
     "approve",
@@ -158,6 +166,7 @@ __all__ = [
     "random",
     "rate",
     "receive",
+    "record_usage",
     "schedule",
     "scope",
     "send",

@@ -49,6 +49,7 @@ from outlast.runtime.mapping import map_blocking as map
 from outlast.runtime.messages import send_blocking
 from outlast.runtime.operations import WhenParentEnds, check_child, detach
 from outlast.runtime.queue_infos import QueueInfo
+from outlast.runtime.run_usage import Usage
 from outlast.runtime.script import tell_interrupted
 from outlast.runtime.sleeping import sleep_until_blocking as sleep_until
 
@@ -121,6 +122,10 @@ class Run(Generic[R]):
     def values(self) -> dict[str, Any]:
         """See `outlast.Run.values`."""
         return self._loop.wait(self._run.values())
+
+    def usage(self, *, children: bool = False) -> Usage:
+        """See `outlast.Run.usage`."""
+        return self._loop.wait(self._run.usage(children=children))
 
     def cancel(self, *, force: bool = False) -> tuple[str, ...]:
         """See `outlast.Run.cancel`."""
@@ -253,9 +258,9 @@ class App(SchedulesOfApp[Run[Any]]):
         """See `outlast.App.reject`."""
         return self._wait(self._app.reject(id, by=by, note=note, form=form))
 
-    def resume(self, id: str) -> Run[Any]:
+    def resume(self, id: str, *, max_tokens: int | None = None, max_cost: float | None = None) -> Run[Any]:
         """See `outlast.App.resume`."""
-        return self._run(self._wait(self._app.resume(id)))
+        return self._run(self._wait(self._app.resume(id, max_tokens=max_tokens, max_cost=max_cost)))
 
     def resolve(
         self,

@@ -154,6 +154,16 @@ def test_resume_drops_the_end_and_the_named_records(world: World, end: str) -> N
     assert world.store.records(run.pk) == [record(1), record(2)]
 
 
+def test_a_resume_gives_the_run_other_options_or_leaves_them(world: World) -> None:
+    run = world.running()
+    for last_seq, options, then in ((0, None, run.options), (0, '{"max_tokens":5}', '{"max_tokens":5}'), (0, None, "")):
+        world.do(finish(world.get(run.pk), Status.FAILED, last_seq=last_seq))
+        before = world.get(run.pk).options
+        world.do(Resume(id="run", status=Status.FAILED, last_seq=last_seq, options=options))
+        assert world.get(run.pk).options == (then or before)
+        world.claim()
+
+
 def test_after_a_resume_the_journal_goes_on_at_its_end(world: World) -> None:
     run = world.running()
     world.do(write(run, record(1), record(2), record(3), record(4)))

@@ -346,8 +346,9 @@ class SameAnswers(RandomCourses):
     def resume(self, id: str, off: int, drop: bool, status: Status | None) -> None:
         run = self.memory.run(id) or self._run(0)
         last_seq = self._last_seq(run.pk)
-        dropped = (last_seq,) if drop else ()
-        self.batch.append(Resume(id=id, status=status or run.status, last_seq=last_seq + off, drop=dropped))
+        dropped, options = ((last_seq,), '{"max_tokens":9}') if drop else ((), None)
+        status = status or run.status
+        self.batch.append(Resume(id=id, status=status, last_seq=last_seq + off, drop=dropped, options=options))
 
     @rule(id=names, source=pks, keep=st.integers(0, 3), extra=st.sampled_from([(), (), (99,)]))
     def fork(self, id: str, source: int, keep: int, extra: tuple[int, ...]) -> None:

@@ -17,6 +17,7 @@ DEFAULTS_IN_WORDS = {
     "on_event": (),
     "version": None,
     "outbox": None,
+    "prices": None,
 }  # the page says what they stand for
 
 

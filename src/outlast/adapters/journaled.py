@@ -17,8 +17,11 @@ from outlast.core.settings import Settings
 
 T = TypeVar("T")
 
-MODEL = Settings().with_(effect="pure", check_args=False)
-"""How a call of a model is run unless it is said otherwise: asking again costs money, and harms no one."""
+MODEL = Settings().with_(effect="pure", check_args=False, spends=True)
+"""How a call of a model is run unless it is said otherwise: asking again costs money, and harms no one.
+
+Inside, the adapter tells what it used by `outlast.record_usage`.
+"""
 
 
 def in_body() -> bool:

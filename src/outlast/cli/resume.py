@@ -50,6 +50,12 @@ def resume(
     reason: ReasonName = None,
     workflow: WorkflowName = None,
     prefix: Prefix = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", help="Their budget from now on, what is spent included.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", metavar="N", help="The same, of what models cost.")
+    ] = None,
     url: Url = None,
     app_name: AppName = None,
     as_json: Json = False,
@@ -79,14 +85,14 @@ def resume(
         raise WrongUse("--status, --reason, --workflow and --prefix choose among --all, and ids were given")
     if wrong := set(status or ()) - set(RESUMABLE):
         raise WrongUse(f"--status {min(wrong)}: only {', '.join(RESUMABLE)} runs can be taken up again")
-    where = Where(url, app_name)
+    where, budget = Where(url, app_name), {"max_tokens": max_tokens, "max_cost": max_cost}
     if runs is not None and len(runs) == 1:
-        _print_taken_up(with_store(where, lambda app: _resume(app, runs[0])), as_json=as_json)
+        _print_taken_up(with_store(where, lambda app: _resume(app, runs[0], budget)), as_json=as_json)
         return
 
     async def take_up(app: App) -> list[Outcome]:
         chosen = list(dict.fromkeys(runs or ())) if not every else await _chosen(app, filters)
-        return [await _tried(app, each, as_json=as_json) for each in chosen]
+        return [await _tried(app, each, budget, as_json=as_json) for each in chosen]
 
     outcomes = with_store(where, take_up)
     if as_json:
@@ -119,9 +125,9 @@ async def _chosen(app: App, filters: Filters) -> list[str]:
             return ids
 
 
-async def _tried(app: App, id: str, *, as_json: bool) -> Outcome:
+async def _tried(app: App, id: str, budget: dict[str, Any], *, as_json: bool) -> Outcome:
     try:
-        taken_up = await _resume(app, id)
+        taken_up = await _resume(app, id, budget)
     except StoreError:
         raise
     except OutlastError as error:
@@ -133,8 +139,8 @@ async def _tried(app: App, id: str, *, as_json: bool) -> Outcome:
     return Outcome(taken_up)
 
 
-async def _resume(app: App, id: str) -> dict[str, Any]:
-    run = await app.resume(id)
+async def _resume(app: App, id: str, budget: dict[str, Any]) -> dict[str, Any]:
+    run = await app.resume(id, **budget)
     return {"id": run.id, "workflow": run.workflow, "status": "pending"}
 
 

@@ -20,6 +20,7 @@ from outlast.cli.plain import one_line, plain, plain_error, readable, readable_r
 from outlast.cli.runs import run_json
 from outlast.cli.stranded import told_of_early
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
+from outlast.cli.used import cost_told, tokens_json, tokens_told, usage_json
 from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.durabilities import Durability, shown_of_options
 from outlast.core.errors import RunNotFound
@@ -30,6 +31,7 @@ from outlast.runtime.awaited import awaited_in
 from outlast.runtime.cuts import why_lost
 from outlast.runtime.held_up import queue_states, why_held_up
 from outlast.runtime.infos import RunInfo, info_of, steps_of
+from outlast.runtime.run_usage import Usage, usage_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
 from outlast.stores.protocol import Loaded, RunFilter, StreamRow
 
@@ -53,6 +55,7 @@ class Seen:
     now: float
     streams: list[StreamRow]
     values: dict[str, bytes]
+    usage: Usage
     lost: dict[int, str]  # why children cannot be taken up again, by their keys
 
     @property
@@ -121,6 +124,7 @@ def _read(app: App, id: str) -> Seen:
         now,
         app.store.streams(run.pk),
         {name: readable(data, app.codec) for name, data in app.store.values(run.pk).items()},
+        usage_of(app.store, run, app.prices, children=False),
         _lost(app, run, children),
     )
 
@@ -174,6 +178,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
     yield from _queue(seen)
     yield "arguments", shortened(_arguments(run), length)
+    yield from _usage(seen.usage)
     yield from _standing(run, now)
     for row in seen.loaded.inbox:
         yield "inbox", visible(f"{row.kind.value} {row.key} since {clock_time(row.created)}")
@@ -185,6 +190,21 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "error", error.line(length) if length is not None else visible_lines("\n".join(error.tree))
     if seen.entries:
         yield "each line", LEGEND
+
+
+def _usage(usage: Usage) -> Iterator[tuple[str, str]]:
+    """Yield what the run has used of models, and its budget."""
+    if usage.spent.calls:
+        parts = [f"{usage.spent.input:,} in, {usage.spent.output:,} out"]
+        parts += [f"{tokens_told(usage.again)} again by retries"] if usage.again.total else []
+        parts += [f"{tokens_told(usage.saved)} saved by replay"] if usage.saved.total else []
+        parts += [f"no price for {', '.join(visible(repr(name)) for name in usage.unpriced)}"] if usage.unpriced else []
+        yield "usage", f"{tokens_told(usage.spent)} ({'; '.join(parts)})"
+    limits = [f"{usage.max_tokens:,} tokens"] if usage.max_tokens is not None else []
+    limits += [f"a cost of {cost_told(usage.max_cost)}"] if usage.max_cost is not None else []
+    if limits:
+        copied = f"; {tokens_told(usage.copied)} of the run it was forked from count" if usage.copied.total else ""
+        yield "budget", " and ".join(limits) + copied
 
 
 def _standing(run: RunRow, now: float) -> Iterator[tuple[str, str]]:
@@ -239,6 +259,7 @@ def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
         times = {name: iso_time(getattr(step, name) or None) for name in ("started", "ended", "due")}
         fields = asdict(replace(step, value=None)) | times | {"branch": step.id.rpartition("/")[0]}
         fields["value"] = value_of(step, record)
+        fields["usage"] = tokens_json(step.usage) if step.usage is not None else None
         fields["args"] = plain(step.args.encode())
         fields["child"] = entry.child.id if entry.child is not None else None
         steps.append(fields)
@@ -249,6 +270,7 @@ def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
     return {
         "run": run,
         "steps": steps,
+        "usage": usage_json(seen.usage),
         "children": [c.id for c in seen.children],
         "inbox": inbox,
         "published": {name: plain(data) for name, data in seen.values.items()},

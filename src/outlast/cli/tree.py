@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rich.text import Text
 from rich.tree import Tree
 
+from outlast.cli.used import tokens_told
 from outlast.cli.wording import ago, clock_time, lasted, shortened, visible, visible_lines, with_where
 from outlast.core.records import RunRow
 from outlast.runtime.infos import StepInfo
@@ -107,6 +108,8 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
     line.append(visible(name.removeprefix("!")), style="bold" if step.state == "in_doubt" else "")
     for word in _facts(entry, now):
         line.append(f"  {word}", style="dim")
+    if step.usage is not None:
+        line.append(f"  {tokens_told(step.usage)}", style="dim")
     if step.state not in ("done", "failed") and entry.child is None:  # a child's own status stands there
         line.append(f"  {step.state.replace('_', ' ')}", style=style)
     if step.error:

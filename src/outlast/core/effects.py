@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from outlast.core.identity import Branch, derive
+from outlast.core.usage import ByModel
 
 if TYPE_CHECKING:
     from outlast.core.definitions import Call
@@ -169,6 +170,7 @@ class InStep(Place):
         "sent",
         "step_id",
         "step_name",
+        "used",
         "workflow",
     )
 
@@ -196,6 +198,7 @@ class InStep(Place):
         self.gate = 0  # the records up to here are to be committed before anything of it leaves
         self.sent = 0  # messages
         self.annotations: dict[str, Any] = {}
+        self.used: ByModel = {}  # of models
         self.beat: float | None = None
         self.given_up = False  # set by the loop, read in the step's thread
 

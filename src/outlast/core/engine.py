@@ -49,6 +49,7 @@ from outlast.core.records import EVENTS, Kind, Record, RunRow
 from outlast.core.sagas import Compensation, note_undone
 from outlast.core.transitions import Status
 from outlast.core.turns import Continuation, end_of_turn
+from outlast.core.usage import MARKED, marked_as_replayed
 from outlast.core.waits import Wait
 
 
@@ -81,6 +82,7 @@ class Engine(BodyOperations):
         self.durability = of_options(row.options)
         self.compensating = False  # the body has failed, and what it did is being undone
         self.withdrawn: list[Pending] = []  # calls that the body gave up since the runtime last looked
+        self.replayed = False  # a worker has died under the run, and the next record is to say so
         self.last_seq = records[-1].seq if records else 0
         self.last_at = max((r.at for r in records), default=self.loop.now)
         self.on_turned: Callable[[], None] = lambda: None
@@ -167,6 +169,8 @@ class Engine(BodyOperations):
         """Make the next record and queue it to be sent; an event is then given to the body by `deliver`."""
         self.last_seq = seq = self.last_seq + 1
         self.last_at = at = max(now, self.last_at)
+        if self.replayed and kind in MARKED and (note := marked_as_replayed(fields.get("note", ""))) is not None:
+            self.replayed, fields["note"] = False, note
         record = Record(seq=seq, kind=kind, at=at, **fields)
         self.unsent.append(record)
         return record

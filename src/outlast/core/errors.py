@@ -129,6 +129,18 @@ class InDoubt(OutlastError):
     """A `once` attempt ended without a certain outcome and a person decided that its step fails."""
 
 
+class BudgetExceeded(OutlastError):
+    """A step that calls a model was not begun, since its run has used up its `max_tokens` or `max_cost`.
+
+    `spent` is what it has used, `limit` the budget. Raised where the workflow awaits the step.
+    """
+
+    def __init__(self, message: str = "", *, spent: float = 0, limit: float = 0) -> None:
+        super().__init__(message)
+        self.spent = spent
+        self.limit = limit
+
+
 class StreamFull(OutlastError):
     """A step writes to streams faster than the store takes it, and never waits; `await stream.drain()` now and then."""
 

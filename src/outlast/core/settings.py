@@ -52,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True):
     key: str | None = None
     check_args: bool = True
     rate: tuple[Rate, ...] = ()
+    spends: bool = False  # it calls a model, so a run that has used up its budget does not begin it
 
     def __post_init__(self) -> None:
         if self.effect is not Effect.ONCE and (self.confirm is not None or self.definite):
@@ -62,14 +63,12 @@ class Settings(msgspec.Struct, frozen=True):
             raise WrongUse(f"timeout={self.timeout!r}: must be a positive, finite number of seconds")
         if not (is_number(self.settle) and 0 <= self.settle < inf):
             raise WrongUse(f"settle={self.settle!r}: must be a finite number of seconds, not negative")
-        if not isinstance(self.check_args, bool):
-            raise WrongUse(f"check_args={self.check_args!r}: must be True or False")
+        for name, flag in (("check_args", self.check_args), ("spends", self.spends)):
+            if not isinstance(flag, bool):
+                raise WrongUse(f"{name}={flag!r}: must be True or False")
         if self.key is not None and not isinstance(self.key, str):
             raise WrongUse(f"key={self.key!r}: a key is a str; convert it in one place, so it is spelled one way")
-        if not all(isinstance(rate, Rate) for rate in self.rate):
-            raise WrongUse(f"rate={self.rate!r}: must be what outlast.rate(...) made, or a tuple of such")
-        if len({rate.name for rate in self.rate}) < len(self.rate):
-            raise WrongUse(f"rate={self.rate!r}: no rate can be there twice; give it the whole weight")
+        _check_rates(self.rate)
         if not isinstance(self.retry, Retry):
             raise WrongUse(f"retry={self.retry!r}: must be a Retry, such as Retry(attempts=3)")
         definite: tuple[Any, ...] = self.definite
@@ -116,9 +115,17 @@ class Changes(TypedDict, total=False):
     key: str | None
     check_args: bool
     rate: Rate | tuple[Rate, ...] | None
+    spends: bool
 
 
 _SETTING_NAMES = frozenset(Settings.__struct_fields__)
+
+
+def _check_rates(rates: tuple[Rate, ...]) -> None:
+    if not all(isinstance(rate, Rate) for rate in rates):
+        raise WrongUse(f"rate={rates!r}: must be what outlast.rate(...) made, or a tuple of such")
+    if len({rate.name for rate in rates}) < len(rates):
+        raise WrongUse(f"rate={rates!r}: no rate can be there twice; give it the whole weight")
 
 
 def _effect(value: Any) -> Effect:

@@ -13,6 +13,7 @@ from outlast.core.deadlines import LATEST_S
 from outlast.core.errors import WrongUse
 from outlast.core.queues import PRIORITIES, Queue, check_key, check_seconds
 from outlast.core.records import RunRow
+from outlast.core.usage import with_budget
 
 SHARED_ID = "id= names one run for good, dedup= and debounce= find one that has not ended: choose one"
 
@@ -29,6 +30,8 @@ class Terms:
     debounce: str | None = None
     max_wait: float | None = None
     timeout: float | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
 
     def __post_init__(self) -> None:
         if self.queue is not None and not isinstance(self.queue, Queue):
@@ -47,6 +50,7 @@ class Terms:
         self._check_delay()
         if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout < inf):
             raise WrongUse(f"timeout={self.timeout!r}: must be a positive, finite number of seconds")
+        check_budget("", self.max_tokens, self.max_cost)
         if self.dedup is not None and self.debounce is not None:
             raise WrongUse("dedup= and debounce= are two answers to one question; choose one")
         if self.debounce is not None and (self.delay is None or isinstance(self.delay, datetime)):
@@ -81,6 +85,7 @@ class Terms:
         if self.timeout is not None:
             row.deadline = min(now + float(self.timeout), LATEST_S)
         row.dedup, row.debounce = self.dedup or "", self.debounce or ""
+        row.options = with_budget(row.options, max_tokens=self.max_tokens, max_cost=self.max_cost)
 
 
 class TermsOfCall(TypedDict, total=False):
@@ -94,10 +99,12 @@ class TermsOfCall(TypedDict, total=False):
     debounce: str | None
     max_wait: float | None
     timeout: float | None
+    max_tokens: int | None
+    max_cost: float | None
 
 
 def terms_of(usual: Terms | None, options: TermsOfCall) -> Terms:
-    """Return the terms of a call with these options; the queue is the usual one unless they say another.
+    """Return the terms of a call with these options; queue and budget are the usual ones unless they say others.
 
     Raises WrongUse.
     """
@@ -105,8 +112,19 @@ def terms_of(usual: Terms | None, options: TermsOfCall) -> Terms:
     if unknown:
         known = ", ".join(["id", "durability", *TermsOfCall.__annotations__])
         raise WrongUse(f"no such option: {', '.join(sorted(unknown))}; there are {known}")
-    queue = options.get("queue")
-    if queue is None and usual is not None:
-        queue = usual.queue
-    chosen: dict[str, Any] = {**options, "queue": queue}
+    chosen: dict[str, Any] = dict(options)
+    for name in ("queue", "max_tokens", "max_cost"):
+        if chosen.get(name) is None:
+            chosen[name] = getattr(usual, name, None)
     return Terms(**chosen)
+
+
+def check_budget(call: str, max_tokens: int | None, max_cost: float | None) -> None:
+    """Raise WrongUse for limits that make no sense. `call` is who was given them, such as `app.resume`."""
+    for name, limit, fits, takes in (
+        ("max_tokens", max_tokens, is_whole, "a whole number"),
+        ("max_cost", max_cost, is_number, "a finite number"),
+    ):
+        if limit is not None and not (fits(limit) and 0 < limit < inf):
+            given = f"{name}={quoted(limit)}"
+            raise WrongUse(f"{f'{call}({given})' if call else given}: must be {takes}, more than 0")

@@ -90,6 +90,8 @@ class Workflow(Definition[P, R]):
         - `debounce`: while a run of this workflow with the same `debounce` has not begun, another start gives it the
           new arguments and terms and puts it off by `delay` once more, until `max_wait` seconds after the first at
           most.
+        - `max_tokens`, `max_cost`: what it may use of models before steps that call one are refused with
+          BudgetExceeded; by default those of the workflow.
         - `timeout`: seconds from its start after which the run is cancelled, if it has not ended, and fails with
           RunTimeout.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -14,6 +14,7 @@ from outlast.codec.users_codec import held_to_its_promises
 from outlast.core.definitions import Call
 from outlast.core.errors import WrongUse
 from outlast.core.lost import refuse_app
+from outlast.core.prices import Price, Prices
 from outlast.core.records import RunRow
 from outlast.runtime.client import Client
 from outlast.runtime.clock import SystemClock
@@ -58,6 +59,7 @@ class App(Client):
     - `version`: your code's version, recorded with each run; by default the environment's `OUTLAST_VERSION`.
     - `outbox`: your database in which `outlast.outbox` notes runs, given as to `outlast.transaction`, or a list of
       several. A worker starts them; a client only sees to it that the table is there.
+    - `prices`: what models cost, by name, a `Price` each; a name that ends in `*` is for all that begin so.
 
     Raises WrongUse for settings that make no sense. Entering it raises WrongUse for a URL that means nothing here,
     NotAStore, ReadOnlyStore or StoreUnavailable.
@@ -79,11 +81,13 @@ class App(Client):
         grace: float = 10.0,
         version: str | None = None,
         outbox: Any = None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         self.url = os.fspath(url) if url is not None else os.environ.get("OUTLAST_URL") or "./outlast.db"
         self.codec: Codec = held_to_its_promises(codec) if codec is not None else JsonCodec()
         self.clock = SystemClock()
         self.notices = Notices(tuple(on_event) if isinstance(on_event, Sequence) else (on_event,))
+        self.prices = Prices(prices)
         self.grace = grace
         self.version = version if version is not None else os.environ.get("OUTLAST_VERSION", "")
         self._wants_worker = worker
@@ -149,6 +153,7 @@ class App(Client):
             lock_folder=store.lock_folder(),
             version=self.version,
             on_end=self._tell_end,
+            prices=self.prices,
             **self._limits,  # type: ignore[arg-type]
         )
 

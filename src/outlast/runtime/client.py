@@ -14,6 +14,7 @@ from outlast.core.definitions import Call
 from outlast.core.errors import RunEnded, RunNotFound, StoreError, WrongUse
 from outlast.core.identity import check_run_id
 from outlast.core.lost import refuse_app
+from outlast.core.prices import Prices
 from outlast.core.queues import Queue
 from outlast.core.records import RunRow
 from outlast.core.settings import DidNotHappen, Happened
@@ -56,6 +57,7 @@ class Client:
     writer: Writer
     lookout: Lookout | None
     notices: Notices
+    prices: Prices
     _loop: asyncio.AbstractEventLoop
     _readers: ThreadPoolExecutor
     _worker: Worker | None
@@ -198,15 +200,16 @@ class Client:
         """Answer an approval with no; otherwise like `approve`."""
         return await answering.answer(self, id, approved=False, by=by, note=note, form=form)
 
-    async def resume(self, id: str) -> Run[Any]:
+    async def resume(self, id: str, *, max_tokens: int | None = None, max_cost: float | None = None) -> Run[Any]:
         """Take a failed, cancelled or stuck run up again.
 
         Its end is dropped, the failed step that caused it, which is tried anew, and what came of that failure; all else
         that is recorded stays. A failure that no step caused comes again, until the workflow's own code is changed.
+        `max_tokens` and `max_cost` are its budget from now on, all that it has used included.
         Raises NotResumable (an effect came of the failure or the cancellation, or may have; the run is in doubt, or
         goes on), RunNotFound.
         """
-        return await mending.resume(self, id)
+        return await mending.resume(self, id, {"max_tokens": max_tokens, "max_cost": max_cost})
 
     async def resolve(
         self,

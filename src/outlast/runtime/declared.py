@@ -95,7 +95,7 @@ def row_of_schedule(name: str, call: Call[Any], spec: Spec, codec: Codec, now: f
                 f"schedule {name}: its runs have no {term}=; a limit of time is set in the workflow, with "
                 "asyncio.timeout, and what becomes of slots that overlap by overlap="
             )
-    spec = replace(spec, queue=run.queue, queue_key=run.queue_key, priority=run.priority)
+    spec = replace(spec, queue=run.queue, queue_key=run.queue_key, priority=run.priority, options=run.options)
     return ScheduleRow(
         name=check_schedule_name(name),
         spec=spec.encoded(),

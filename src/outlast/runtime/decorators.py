@@ -58,6 +58,7 @@ def step(
     settle: float = SETTLE_S,
     check_args: bool = True,
     rate: Rate | tuple[Rate, ...] | None = None,
+    spends: bool = False,
 ) -> _StepDecorator: ...
 
 
@@ -71,6 +72,8 @@ def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
     - `name`: its name in journals; by default the function's.
     - `check_args=False`: its arguments may differ on replay.
     - `rate`: how often attempts may begin in the whole fleet, made by `outlast.rate`; one or several.
+    - `spends=True`: it calls a model, so a run that has used up its `max_tokens` or `max_cost` does not begin it. A
+      step that has told its usage by `outlast.record_usage` counts as one from then on.
 
     For `once` steps only:
 
@@ -112,6 +115,8 @@ def workflow(
     queue: Queue | None = None,
     durability: Literal["sync", "async", "exit"] = "sync",
     loop: Literal["deterministic", "native"] = "deterministic",
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
 ) -> _WorkflowDecorator: ...
 
 
@@ -123,6 +128,8 @@ def workflow(
     queue: Queue | None = None,
     durability: str = "sync",
     loop: str = "deterministic",
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
 ) -> Any:
     """Make a function, sync or async, a workflow: its progress is durable.
 
@@ -136,6 +143,8 @@ def workflow(
     - `loop="native"` runs an async body on the worker's own loop, for frameworks that do I/O or use threads between
       steps. What it does there is not journaled and may be done again; its steps are, and are told apart by their
       arguments.
+    - `max_tokens`, `max_cost`: what a run of it may use of models, as its steps tell by `outlast.record_usage`; the
+      next step that calls a model is then refused with BudgetExceeded.
 
     Calling it makes a Call, for `app.start` or, in another workflow, for a child run. Its `fn` is the plain function;
     `options(...)` says for some calls on which terms they start: the run id of a child, a durability, a queue, a turn
@@ -145,12 +154,12 @@ def workflow(
     chosen = durability_of(durability)
     if loop not in ("deterministic", "native"):
         raise WrongUse(f"loop={loop!r}: must be 'deterministic' or 'native'")
-    terms = Terms(queue=queue) if queue is not None else None
+    terms = Terms(queue=queue, max_tokens=max_tokens, max_cost=max_cost)
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
         refuse_class(function, "workflow")
         made: Workflow[..., Any] = Workflow(function, name, chosen, native=loop == "native")
-        made.terms = terms
+        made.terms = terms if terms != Terms() else None
         register(made)
         return made
 

@@ -29,6 +29,7 @@ from outlast.runtime.moments import earliest
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.output import RunOutput
 from outlast.runtime.resting import awaited_by, next_due
+from outlast.runtime.spending import Spending
 from outlast.runtime.steps import BACKLOG_RECORDS, Steps
 from outlast.runtime.turns import begin_next_turn
 from outlast.stores.emitted import Emit
@@ -51,6 +52,7 @@ class Execution:
         self.engine = engine_of(worker, row, definition, records)
         self.engine.on_turned, self.engine.guard = self.after_turn, self._caught
         self.keeps_back = self.engine.durability is Durability.EXIT
+        self.spending = Spending(self, records)
         self.steps = Steps(self)
         self.committed = self.replayed = self.engine.last_seq
         self.closed = self.releasing = self.ending = False

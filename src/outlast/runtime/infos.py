@@ -11,6 +11,7 @@ from outlast.core.frames import where_of
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.telling import error_line
 from outlast.core.transitions import ENDED
+from outlast.core.usage import NOTHING, USAGE, Tokens, facts_of, shown_note, tokens_in
 from outlast.runtime.awaited import detail_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class StepInfo:
       JSON.
     - `history`: of attempts that were in doubt, oldest first: why, what `confirm` said, what was decided, and by whom.
     - `worker`: who executed it. `seq`: the number of its last record, for paging.
+    - `usage`: what all its attempts used of models, as they told by `outlast.record_usage`; None for nothing.
     """
 
     id: str
@@ -55,6 +57,7 @@ class StepInfo:
     due: float | None = None
     where: str = ""
     history: tuple[str, ...] = ()
+    usage: Tokens | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +253,15 @@ def _fold(key: str, group: list[Record], app: Client) -> StepInfo:
         where=where,
         history=_history(group),
         args=(last.args or group[0].args or b"").decode("utf-8", "replace"),
-        note=last.note,
+        note=shown_note(last.note),
         due=last.due,
+        usage=_used(group, app),
     )
+
+
+def _used(group: list[Record], app: Client) -> Tokens | None:
+    found = [used for r in group for _, used in tokens_in(facts_of(r.note), USAGE, app.prices)]
+    return sum(found, NOTHING) if found else None
 
 
 def _begun(group: list[Record]) -> float:

@@ -7,6 +7,7 @@ happened in between; then they look again.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from outlast.core.arguments import MAX_TEXT_BYTES, check_flag, check_kind, check_text, check_whole, quoted
@@ -20,7 +21,9 @@ from outlast.core.errors import (
 from outlast.core.identity import check_run_id, shown
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.settings import DidNotHappen, Happened
+from outlast.core.terms import check_budget
 from outlast.core.transitions import ENDED, Reason, Status
+from outlast.core.usage import after_resume, in_fork, with_budget
 from outlast.runtime.aftermath import cause_of_end
 from outlast.runtime.cuts import (
     check_undone,
@@ -55,8 +58,9 @@ async def _load(app: Client, id: str) -> Loaded:
 # -- resume -----------------------------------------------------------------------------
 
 
-async def resume(app: Client, id: str) -> Run[Any]:
-    """Drop the run's end and what caused it, and queue it again."""
+async def resume(app: Client, id: str, budget: Mapping[str, Any]) -> Run[Any]:
+    """Drop the run's end and what caused it, and queue it again, with what is given of its budget."""
+    check_budget("app.resume", **budget)
     for _ in range(TRIES):
         loaded = await _load(app, id)
         run = loaded.run
@@ -82,7 +86,9 @@ async def resume(app: Client, id: str) -> Run[Any]:
         if run.status is not Status.STUCK:
             await _check_children(app, loaded, cause, drop)
         last = loaded.records[-1].seq if loaded.records else 0
-        answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop, again=again))
+        usage = after_resume(run, loaded.records, drop, app.prices)
+        options = with_budget(run.options, **budget, usage=usage or None)
+        answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop, again=again, options=options))
         if isinstance(answer, Done):
             app._wake(answer)
             run.status = Status.PENDING
@@ -212,7 +218,7 @@ async def fork(app: Client, id: str, step: str, new_id: str | None, repeat_once:
         definition=run.definition,
         is_step=run.is_step,
         input=run.input,
-        options=run.options,
+        options=with_budget(run.options, usage=in_fork(run.options) or None),
         queue=run.queue,
         queue_key=run.queue_key,
         priority=run.priority,

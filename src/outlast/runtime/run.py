@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from outlast.core.amounts import is_number
-from outlast.core.arguments import check_name, check_whole, wrong
+from outlast.core.arguments import check_flag, check_name, check_whole, wrong
 from outlast.core.errors import DecodingError, RunCancelled, RunNotFound, RunStuck
 from outlast.core.frames import add_note, where_of
 from outlast.core.records import Kind, RunRow
@@ -17,6 +17,7 @@ from outlast.runtime import registry
 from outlast.runtime.following import StreamItem, StreamReset, decoded, follow
 from outlast.runtime.held_up import queue_states, why_held_up
 from outlast.runtime.infos import ApprovalInfo, MessageInfo, RunInfo, StepInfo, info_of, shown_value, steps_of
+from outlast.runtime.run_usage import Usage, usage_of
 from outlast.runtime.seen import seen_workers, standing, worker_command
 
 if TYPE_CHECKING:
@@ -148,6 +149,15 @@ class Run(Generic[R]):
     async def approvals(self, *, status: str | None = "open") -> list[ApprovalInfo]:
         """Return what it asks people for, oldest first; see `App.approvals`."""
         return await self._app.approvals(run=self.id, status=status, limit=10_000)
+
+    async def usage(self, *, children: bool = False) -> Usage:
+        """Return what it has used of models: spent, spent again by retries, and saved by replay; see `Usage`.
+
+        With `children` it is that of its child runs, and theirs, too. Raises RunNotFound.
+        """
+        check_flag("run.usage", "children", children)
+        row = await self._fresh()
+        return await self._app._read(usage_of, self._app.store, row, self._app.prices, children)
 
     async def cancel(self, *, force: bool = False) -> tuple[str, ...]:
         """Ask the run to end: its body gets CancelledError where it waits, and cleans up first.

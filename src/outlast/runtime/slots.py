@@ -46,6 +46,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str = ""  # on which its runs wait for their turn
     queue_key: str = ""
     priority: int = 0
+    options: str = "{}"  # of its runs
 
     def encoded(self) -> str:
         """Return it as a store keeps it."""

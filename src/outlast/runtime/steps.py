@@ -28,6 +28,7 @@ from outlast.runtime.evidence import COMMIT_ALLOWANCE_S, code_ended
 from outlast.runtime.notices import of_error
 from outlast.runtime.post import RunPost
 from outlast.runtime.results import facts_as_json, returned
+from outlast.runtime.step_refusals import refusal, refused_for_budget
 from outlast.runtime.step_turns import NOT_STARTED, StepTurns, next_number, not_started
 
 if TYPE_CHECKING:
@@ -125,6 +126,9 @@ class Steps:
         """Wait for the due time of the next attempt, and for a place among the steps in flight."""
         if self.not_now(pending):
             return
+        if (refuse := refused_for_budget(self, pending)) is not None:
+            refuse()
+            return
         if pending.attempts:
             due = pending.attempts[-1].due or 0.0
             if due > self._worker.now():
@@ -157,7 +161,9 @@ class Steps:
             self._worker.places.give_back(run)
             run.settle_down()  # it may have been held here only by this wait for a place
             return
-        if self._is_too_late(pending):
+        if (refuse := refusal(self, pending)) is not None:
+            self._worker.places.give_back(run)
+            refuse()
             return
         if not self.turns.is_on(pending):  # it waited too long for the place
             self._worker.places.give_back(run)
@@ -184,20 +190,6 @@ class Steps:
         pending.intent = intent
         run.flush()
         run.after_commit(self._worker.places.when_lease_holds, run, self._begin_once, pending, intent)
-
-    def _is_too_late(self, pending: Pending) -> bool:
-        """End a step whose time for attempts is over by now, though it was not when this one was planned."""
-        worker, within = self._worker, pending.call.settings.retry.within
-        failed = next((attempt for attempt in reversed(pending.attempts) if attempt.note != NOT_STARTED), None)
-        if within is None or failed is None or failed.note or failed.value is None:
-            return False  # it is no `Retry` that asks for this attempt
-        if worker.now() - pending.attempts[0].started <= within:
-            return False
-        worker.places.give_back(self._run)
-        error = worker.codec.decode_error(failed.value)
-        note = DID_NOT_HAPPEN if pending.effect is Effect.ONCE else ""  # it was in `Retry(on=)`
-        self.outcome(pending, failed.attempt, failed.started, b"", None, error, note=note)
-        return True
 
     def _begin_once(self, pending: Pending, intent: Record) -> None:
         if pending.intent is not intent:
@@ -271,6 +263,7 @@ class Steps:
                 error = refused
         elif isinstance(error, asyncio.CancelledError):  # it was given up: that is no outcome of the step
             self._run.output.drop(pending.key)
+            self._run.spending.given_up(attempt.place)
             self._run.after_turn()
             return
         elif isinstance(error, NotBegun):
@@ -280,7 +273,7 @@ class Steps:
             return
         elif pending.effect is Effect.ONCE:  # its error is an answer
             note = DID_NOT_HAPPEN
-        facts = attempt.place.annotations
+        facts = self._run.spending.facts_of(attempt.place)
         self.outcome(pending, attempt.number, attempt.started, data, live, error, note=note, annotations=facts)
 
     def _not_begun(self, attempt: Attempt) -> None:
@@ -313,9 +306,11 @@ class Steps:
             first = pending.attempts[0].started if pending.attempts else attempt.started
             if pending.withdrawn or not settings.retry.allows(made, self._worker.now() + delay, first):
                 return False
-            self.failed(pending, attempt.number, attempt.started, error, delay, "")
+            note = self._run.spending.note_of_failure(attempt.place)
+            self.failed(pending, attempt.number, attempt.started, error, delay, note)
             return True
         if once:
+            self._run.spending.given_up(attempt.place)
             self.doubts[pending.key] = Doubt(self, self._run, pending, error=error)
         return once
 
@@ -345,6 +340,7 @@ class Steps:
         )
         told = of_error(error) if error is not None else of_error(None) | {"error": note}
         self._worker.notices("step.failed", run=run.row.id, step=pending.key, attempt=number, **told, retry_in=delay)
+        run.spending.ledger.add(record)
         run.engine.deliver(record)
         run.after_turn()
 
@@ -392,6 +388,7 @@ class Steps:
         )
         if not worker.notices.quiet:
             worker.notices("step.ended", run=run.row.id, step=pending.key, attempt=number, **of_error(raised))
+        run.spending.ledger.add(record)
         if late:
             pending.intent = None
         else:

@@ -164,6 +164,7 @@ def run_of_slot(row: ScheduleRow, at: float, version: str, python: str, *, id: s
         definition=row.definition,
         is_step=row.is_step,
         input=row.input,
+        options=spec.options,
         version=version,
         python=python,
         queue=spec.queue,

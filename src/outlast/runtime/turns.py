@@ -8,6 +8,7 @@ from outlast.core.durabilities import of_options, with_durability
 from outlast.core.errors import StoreError
 from outlast.core.identity import derive
 from outlast.core.turns import Continuation
+from outlast.core.usage import with_budget
 from outlast.runtime import registry
 from outlast.stores.course_verbs import ContinueAs, Continued
 from outlast.stores.verbs import Answer
@@ -33,7 +34,10 @@ def begin_next_turn(run: Execution, continues: Continuation) -> None:
         workflow=registry.run_name(call.definition),
         definition=call.definition.definition,
         input=continues.encoded,
-        options=row.options if chosen is of_options(row.options) else with_durability(row.options, chosen),
+        options=with_budget(
+            row.options if chosen is of_options(row.options) else with_durability(row.options, chosen),
+            usage=run.spending.ledger.carried() or None,
+        ),
         at=max(worker.now(), engine.last_at),
     )
 

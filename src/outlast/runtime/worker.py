@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from outlast.core.errors import StoreError
+from outlast.core.prices import Prices
 from outlast.core.records import RunRow, WorkerRow
 from outlast.core.transitions import Reason
 from outlast.runtime import lines, registry
@@ -75,6 +76,7 @@ class Worker:
         version: str,
         on_end: Callable[[RunRow], None],
         watcher: Callable[..., Watcher] = Watcher,
+        prices: Prices | None = None,
     ) -> None:
         self.store = store
         self.now = store.now
@@ -82,7 +84,7 @@ class Worker:
         self.writer = writer
         self.notices = notices
         self.park_after = park_after
-        self.version = version
+        self.version, self.prices = version, prices or Prices()
         self.python = f"{sys.version_info.major}.{sys.version_info.minor}"
         self.loop = asyncio.get_running_loop()
         self.pool = StepThreads(max_threads)
@@ -93,8 +95,7 @@ class Worker:
         self.written_to: set[Source] = set()  # the user's databases that steps were recorded in
         self.code_ended: dict[tuple[str, int], tuple[float, BaseException | None]] = {}  # see Doubt
         self.doubts_told: set[tuple[str, int]] = set()
-        self.id = ""
-        self.draining = False
+        self.id, self.draining = "", False
         self.clock = clock
         self._readers = readers
         self._lock_folder = lock_folder

@@ -320,9 +320,9 @@ class Resume(Verb, frozen=True, kw_only=True):
 
     Deletes the records with a seq in `drop`, puts `again` (the intent of an attempt that is in doubt once more, with
     the reason as its note) in the place of one of them, clears the end, and a deadline that has come if the run had
-    ended, makes the run `pending` and due now, crashes 0. Legal only while the run has this `status` and its
-    last record is `last_seq` (so that nothing happened between look and leap). The
-    remaining records keep their seq: gaps are allowed after a resume.
+    ended, gives the run these `options` (None: leaves them), makes it `pending` and due now, crashes 0. Legal only
+    while the run has this `status` and its last record is `last_seq` (so that nothing happened between look and leap).
+    The remaining records keep their seq: gaps are allowed after a resume.
     """
 
     id: str
@@ -330,6 +330,7 @@ class Resume(Verb, frozen=True, kw_only=True):
     last_seq: int
     drop: tuple[int, ...] = ()
     again: Record | None = None
+    options: str | None = None
 
 
 class ForkRun(Verb, frozen=True, kw_only=True):

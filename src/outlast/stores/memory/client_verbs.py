@@ -222,6 +222,7 @@ def resume(t: Tables, verb: Resume) -> Answer:
     _pending(t, entry, Event.RESUME)
     row.ended = row.result = row.error = None
     row.culprit, row.cancelling = "", None
+    row.options = verb.options if verb.options is not None else row.options
     entry.resumed = verb
     return Done((entry.pk,))
 

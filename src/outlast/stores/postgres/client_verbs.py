@@ -262,7 +262,12 @@ def resume(b: Batch, verb: Resume) -> Answer:
     _pending(b, run, Event.RESUME)
     if run.status in ENDED:
         b.run_sql("UPDATE runs SET deadline = NULL WHERE pk = %s AND deadline <= %s", run.pk, b.now)
-    b.run_sql("UPDATE runs SET resumed = %s, cancelling = NULL WHERE pk = %s", this, run.pk)
+    b.run_sql(
+        "UPDATE runs SET resumed = %s, cancelling = NULL, options = coalesce(%s, options) WHERE pk = %s",
+        this,
+        verb.options,
+        run.pk,
+    )
     return Done((run.pk,))
 
 

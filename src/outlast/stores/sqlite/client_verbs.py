@@ -239,7 +239,10 @@ def resume(b: Batch, verb: Resume) -> Answer:
     _pending(b, run, Event.RESUME)
     if run.status in ENDED:
         b.db.execute("UPDATE runs SET deadline = NULL WHERE pk = ? AND deadline <= ?", (run.pk, b.now))
-    b.db.execute("UPDATE runs SET resumed = ?, cancelling = NULL WHERE pk = ?", (this, run.pk))
+    b.db.execute(
+        "UPDATE runs SET resumed = ?, cancelling = NULL, options = coalesce(?, options) WHERE pk = ?",
+        (this, verb.options, run.pk),
+    )
     return Done((run.pk,))
 
 
