@@ -41,6 +41,7 @@ from outlast.stores.verbs import (
     Verb,
     Write,
 )
+from tests.conformance.random_checkpoints import RandomCheckpoints
 from tests.conformance.random_courses import RandomCourses
 from tests.conformance.two_sides import (
     FLOWS,
@@ -63,7 +64,7 @@ from tests.support.postgres import empty_store_url, open_with_given_times
 schedule_names = st.sampled_from(["nightly", "hourly"])
 
 
-class SameAnswers(RandomCourses):
+class SameAnswers(RandomCheckpoints, RandomCourses):
     """All verbs, at random."""
 
     # -- verbs ---------------------------------------------------------------------

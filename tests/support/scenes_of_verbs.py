@@ -16,6 +16,18 @@ from outlast.core.records import ApprovalRow, Fork, Kind, Standing, WorkerRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
+from outlast.stores.checkpoint_verbs import (
+    ChannelValue,
+    CheckpointFilter,
+    CheckpointRow,
+    CopyThread,
+    DeleteOrigins,
+    DeleteThread,
+    PendingWrite,
+    PruneThread,
+    PutCheckpoint,
+    PutWrites,
+)
 from outlast.stores.course_verbs import Hold, Move, Terminate
 from outlast.stores.protocol import ApprovalFilter, RunFilter
 from outlast.stores.queue_verbs import DeclareQueue, DrawRate, PauseQueue
@@ -292,12 +304,61 @@ def reopen_approval(world: World) -> Sequence[Verb]:
     return [ReopenApproval(**fields, id="ask", problem="no", consumes=row.id)]
 
 
+def checkpoint(id: str, parent: str | None = None, **fields: Any) -> PutCheckpoint:
+    """Return a checkpoint that follows another, with a value of one part."""
+    row = CheckpointRow(thread="t", ns="", id=id, parent=parent, versions=(("x", id),), origin="someone")
+    values = (ChannelValue("x", "#1", "", b"part"), ChannelValue("x", id, "text", b"1", ("#1",)))
+    return PutCheckpoint(checkpoint=row, values=values, follows=True, **fields)
+
+
+def put_checkpoint(world: World) -> Sequence[Verb]:
+    world.do(checkpoint("c1"))
+    return [checkpoint("c2", "c1")]
+
+
+def put_checkpoint_of_a_run(world: World) -> Sequence[Verb]:
+    run = running(world, "t")
+    return [checkpoint("c1", worker="w1", run=run.pk, claim=run.claim)]
+
+
+def put_writes(world: World) -> Sequence[Verb]:
+    world.do(checkpoint("c1"))
+    writes = (PendingWrite("task", 0, "x", "text", b"1"), PendingWrite("task", -1, "y", "text", b"2"))
+    return [PutWrites(thread="t", ns="", checkpoint="c1", writes=writes)]
+
+
+def two_checkpoints(world: World) -> None:
+    for verb in (checkpoint("c1"), checkpoint("c2", "c1")):
+        world.do(verb)
+
+
+def delete_thread(world: World) -> Sequence[Verb]:
+    two_checkpoints(world)
+    return [DeleteThread(thread="t")]
+
+
+def delete_origins(world: World) -> Sequence[Verb]:
+    two_checkpoints(world)
+    return [DeleteOrigins(origins=("someone",))]
+
+
+def copy_thread(world: World) -> Sequence[Verb]:
+    two_checkpoints(world)
+    return [CopyThread(source="t", target="u")]
+
+
+def prune_thread(world: World) -> Sequence[Verb]:
+    two_checkpoints(world)
+    return [PruneThread(thread="t", drop=(("", "c1"),))]
+
+
 SCENES: tuple[Scene, ...] = (
     register, beat, leave, take_over_of_a_process_that_is_gone, claim, write_of_a_run_that_is_known, write_of_two_runs,
     write_that_delivers_a_message, write_and_park, write_and_release, write_and_stick, write_and_finish_of_a_child,
     starts, start_of_a_child_before_its_parent_parks, send, cancel, resolve, resume, fork, prune,
     continue_as, terminate, hold, move, declare_queue, pause_queue, draw_rate, expire,
     put_schedule, pause_schedule, drop_schedule, tick, open_approval, answer_approval, reopen_approval,
+    put_checkpoint, put_checkpoint_of_a_run, put_writes, delete_thread, delete_origins, copy_thread, prune_thread,
 )  # fmt: skip
 
 
@@ -327,5 +388,6 @@ def content(world: World) -> Any:
     store = world.store
     runs = store.load([run.pk for run in store.runs(RunFilter(), limit=1_000)])
     asked = [replace(row, pk=0) for row in store.approvals(ApprovalFilter())]  # whose keys may have gaps, too
-    rows = (runs, store.workers(), store.orphans(), store.queues(), store.schedules(), asked)
+    kept = [replace(one, checkpoint=replace(one.checkpoint, pk=0)) for one in store.checkpoints(CheckpointFilter())]
+    rows = (runs, store.workers(), store.orphans(), store.queues(), store.schedules(), asked, kept)
     return [told(value, world) for value in rows], store.info().counts

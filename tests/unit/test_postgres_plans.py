@@ -16,15 +16,25 @@ import pytest
 
 from outlast.core.transitions import Status
 from outlast.runtime.clock import SystemClock
+from outlast.stores.checkpoint_verbs import (
+    CheckpointFilter,
+    CopyThread,
+    DeleteOrigins,
+    DeleteThread,
+    PendingWrite,
+    PruneThread,
+    PutWrites,
+)
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.protocol import RunFilter
 from outlast.stores.verbs import Beat, Claim, Claimed, Done
 from tests.conformance.world import SetClock, World, finish, message, park, record, write
 from tests.support.postgres import drop, server_url, with_schema
+from tests.support.scenes_of_verbs import checkpoint
 
 CROWD = 50_000
 FEW_PAGES = 60  # that a statement reads or writes; walking over the crowd takes thousands
-GROWING = ("runs", "records", "inbox", "taken", "waiters")
+GROWING = ("runs", "records", "inbox", "taken", "waiters", "checkpoints", "channel_values", "checkpoint_writes")
 
 
 class Seen:
@@ -79,6 +89,18 @@ def crowded() -> Iterator[str]:
         db.execute("INSERT INTO taken SELECT pk, 'message', 'old' FROM runs WHERE status = 'waiting' LIMIT 20000")
         db.execute("INSERT INTO waiters SELECT pk, pk + 1, 'k' FROM runs WHERE status = 'waiting' LIMIT 20000")
         db.execute("UPDATE runs SET queue = 'q', queue_key = 'k' || (pk % 4) WHERE pk % 2 = 0")
+        db.execute(
+            "INSERT INTO checkpoints (thread, ns, id, type, data, versions, labels, origin) SELECT 't' || (i % 100), "
+            "'', 'c' || i, '', '', '{}', '{}', 'run' || (i % 1000) FROM generate_series(1, 50000) AS i"
+        )
+        db.execute(
+            "INSERT INTO channel_values SELECT 't' || (i % 100), '', 'x', i::text, '', '', '' "
+            "FROM generate_series(1, 50000) AS i"
+        )
+        db.execute(
+            "INSERT INTO checkpoint_writes SELECT pk, 'task', i, 'x', '', '', '' FROM checkpoints, "
+            "generate_series(1, 2) AS i"
+        )
         limits = '{"concurrency": 5, "rate": 100, "per": 60.0}'
         db.execute("INSERT INTO queues (name, limits) VALUES ('q', %s)", (limits,))
         db.execute("VACUUM ANALYZE")
@@ -174,3 +196,21 @@ def test_a_page_of_a_listing_costs_a_page(world: World, seen: Seen) -> None:
         world.store.runs(wanted, limit=10)
     assert len(seen.plans) == 6
     assert [(sql, plan) for sql, plan in seen.plans if _pages(plan) > 500] == []
+
+
+def test_a_crowd_of_checkpoints_costs_a_thread_nothing(world: World, seen: Seen) -> None:
+    world.do(checkpoint("c1"))
+    assert world.do(checkpoint("c2", "c1")) == Done()
+    write = PendingWrite("task", 0, "x", "", b"")
+    assert world.do(PutWrites(thread="t", ns="", checkpoint="c2", writes=(write,))) == Done()
+    assert world.store.checkpoint("t", "", "c1") is not None
+    assert world.store.checkpoint("t7", "") is not None
+    assert len(world.store.checkpoints(CheckpointFilter(thread="t7", ns=""), limit=10)) == 10
+    assert len(world.store.checkpoints(CheckpointFilter(thread="t"), limit=10)) == 2
+    world.do(CopyThread(source="t", target="new"))
+    world.do(PruneThread(thread="new", drop=(("", "c1"),)))
+    world.do(DeleteThread(thread="new"))
+    world.do(DeleteOrigins(origins=("someone",)))
+    assert world.store.checkpoint("t", "") is None
+    assert len(seen.plans) > 30
+    assert seen.expensive() == []

@@ -10,10 +10,20 @@ import apsw
 import pytest
 
 from outlast.core.transitions import Status
+from outlast.stores.checkpoint_verbs import (
+    CheckpointFilter,
+    CopyThread,
+    DeleteOrigins,
+    DeleteThread,
+    PendingWrite,
+    PruneThread,
+    PutWrites,
+)
 from outlast.stores.protocol import RunFilter
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.verbs import Beat, Claim, Claimed, Done
 from tests.conformance.world import SetClock, World, finish, message, park, record, write
+from tests.support.scenes_of_verbs import checkpoint
 
 CROWD = 100_000
 FEW_STEPS = 400  # of SQLite's machine, for one statement; walking over the crowd takes millions
@@ -62,6 +72,13 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     db.execute("UPDATE runs SET queue = 'q', queue_key = 'k' || (pk % 4) WHERE pk % 2 = 0")
     db.execute("INSERT INTO queues (name, limits) VALUES ('q', ?)", ('{"concurrency": 5, "rate": 100, "per": 60.0}',))
+    numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) "
+    db.execute(
+        f"{numbers} INSERT INTO checkpoints (thread, ns, id, type, data, versions, labels, origin) "
+        "SELECT 't' || (i % 100), '', 'c' || i, '', x'', '{}', '{}', 'run' || (i % 1000) FROM n"
+    )
+    db.execute(f"{numbers} INSERT INTO channel_values SELECT 't' || (i % 100), '', 'x', i, '', x'', '' FROM n")
+    db.execute("INSERT INTO checkpoint_writes SELECT pk, 'task', 0, 'x', '', x'', '' FROM checkpoints")
     db.execute("COMMIT")
     db.close()
     return path
@@ -143,3 +160,19 @@ def test_a_page_of_a_listing_costs_a_page(world: World, seen: Seen) -> None:
     lists = [row for row in seen.steps if "FROM runs" in row[0] and "LIMIT" in row[0]]
     assert len(lists) == 6
     assert [row for row in lists if row[1] > 5_000] == []
+
+
+def test_a_crowd_of_checkpoints_costs_a_thread_nothing(world: World, seen: Seen) -> None:
+    world.do(checkpoint("c1"))
+    assert world.do(checkpoint("c2", "c1")) == Done()
+    write = PendingWrite("task", 0, "x", "", b"")
+    assert world.do(PutWrites(thread="t", ns="", checkpoint="c2", writes=(write,))) == Done()
+    assert world.store.checkpoint("t", "", "c1") is not None
+    assert world.store.checkpoint("t7", "") is not None
+    assert len(world.store.checkpoints(CheckpointFilter(thread="t7", ns=""), limit=10)) == 10
+    world.do(CopyThread(source="t", target="new"))
+    world.do(PruneThread(thread="new", drop=(("", "c1"),)))
+    world.do(DeleteThread(thread="new"))
+    world.do(DeleteOrigins(origins=("someone",)))
+    assert world.store.checkpoint("t", "") is None
+    assert seen.expensive() == []

@@ -39,6 +39,7 @@ import msgspec
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, Standing, WorkerRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import Reason, Status
+from outlast.stores.checkpoint_verbs import CheckpointFilter, LoadedCheckpoint
 from outlast.stores.verbs import Answer, Verb
 
 NOTHING_SEEN: Mapping[int, int] = MappingProxyType({})
@@ -242,6 +243,20 @@ class Store(Protocol):
 
     def ended(self, pks: Sequence[int]) -> list[RunRow]:
         """Return those of the runs that have ended or are stuck."""
+        ...
+
+    def checkpoint(self, thread: str, ns: str, id: str | None = None) -> LoadedCheckpoint | None:
+        """Return a checkpoint of a thread and namespace, or with None its head."""
+        ...
+
+    def checkpoints(
+        self, filter: CheckpointFilter, *, limit: int = 100, below: int | None = None, bare: bool = False
+    ) -> list[LoadedCheckpoint]:
+        """Return checkpoints, newest first, below the pk `below`; `bare` without values and writes."""
+        ...
+
+    def thread_sizes(self, thread: str) -> dict[str, int]:
+        """Return how many bytes the values of each channel of a thread take, by channel."""
         ...
 
     def workers(self) -> list[WorkerRow]:

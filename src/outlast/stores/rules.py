@@ -21,6 +21,7 @@ from outlast.core.queues import KEY_MAX_BYTES
 from outlast.core.records import ApprovalRow, Kind, Record, RunRow, Standing, WorkerState
 from outlast.core.transitions import ENDED, Event, Status
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval
+from outlast.stores.checkpoint_verbs import CopyThread, PutCheckpoint, PutWrites
 from outlast.stores.course_verbs import ContinueAs, Move
 from outlast.stores.emitted import Settled, Value
 from outlast.stores.time_verbs import PutSchedule, Tick
@@ -94,6 +95,16 @@ def _bad_size(verb: Verb) -> str | None:
             return _too_long("workflow name", name)
         case PutSchedule(schedule=row):
             return _too_long("name of the schedule", row.name) or _too_long("workflow name", row.workflow)
+        case PutCheckpoint(checkpoint=row):
+            names = [
+                f"{row.thread}{row.ns}{row.id}",
+                *(f"{row.thread}{row.ns}{v.channel}{v.version}" for v in verb.values),
+            ]
+            return next((why for name in names if (why := _too_long("place of a checkpoint", name))), None)
+        case PutWrites():
+            return next((why for write in verb.writes if (why := _too_long("task's name", write.task))), None)
+        case CopyThread():
+            return _too_long("thread's id", verb.target)
         case Tick():
             return next((why for slot in verb.slots if (why := _too_long("run id", slot.run.id))), None)
         case _:

@@ -15,7 +15,8 @@ from itertools import takewhile
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow, WorkerState
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import ENDED, Status
-from outlast.stores.memory import approvals, client_verbs, courses, schedules, verbs
+from outlast.stores.checkpoint_verbs import CheckpointFilter, LoadedCheckpoint
+from outlast.stores.memory import approvals, checkpoints, client_verbs, courses, schedules, verbs
 from outlast.stores.memory import queues as memory_queues
 from outlast.stores.memory.tables import Entry, Tables
 from outlast.stores.protocol import (
@@ -34,7 +35,7 @@ from outlast.stores.protocol import (
 from outlast.stores.rules import is_queued, objection
 from outlast.stores.verbs import Answer, Verb
 
-VERBS = verbs.VERBS | client_verbs.VERBS | approvals.VERBS | courses.VERBS | schedules.VERBS
+VERBS = verbs.VERBS | client_verbs.VERBS | approvals.VERBS | courses.VERBS | schedules.VERBS | checkpoints.VERBS
 
 
 class MemoryStore:
@@ -190,6 +191,25 @@ class MemoryStore:
         """Return when the next schedule of these workflows has something to do."""
         with self._lock:
             return schedules.next_slot(self._tables, workflows)
+
+    # -- checkpoints -----------------------------------------------------------------
+
+    def checkpoint(self, thread: str, ns: str, id: str | None = None) -> LoadedCheckpoint | None:
+        """Return a checkpoint of a thread and namespace, or its head."""
+        with self._lock:
+            return checkpoints.checkpoint(self._tables, thread, ns, id)
+
+    def checkpoints(
+        self, filter: CheckpointFilter, *, limit: int = 100, below: int | None = None, bare: bool = False
+    ) -> list[LoadedCheckpoint]:
+        """Return checkpoints, newest first, below the pk `below`; `bare` without values and writes."""
+        with self._lock:
+            return checkpoints.checkpoints(self._tables, filter, limit, below, bare)
+
+    def thread_sizes(self, thread: str) -> dict[str, int]:
+        """Return how many bytes the values of each channel of a thread take."""
+        with self._lock:
+            return checkpoints.thread_sizes(self._tables, thread)
 
     # -- the rest --------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from outlast.core.records import ApprovalRow, InboxRow, Kind, QueueRow, Record, 
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.core.transitions import ENDED, Status
 from outlast.stores.memory.streams import RunOutput
+from outlast.stores.memory.threads import Thread
 from outlast.stores.protocol import Clock
 from outlast.stores.rows import as_started
 from outlast.stores.rules import Hold, hold, lease_lost, lost_claim
@@ -99,6 +100,8 @@ class Tables:
         self.last_approval = 0
         self.queues: dict[str, QueueRow] = {}
         self.uses: list[Use] = []
+        self.threads: dict[str, Thread] = {}
+        self.last_checkpoint = 0
         self.last_pk = 0
         self.last_inbox = 0
 
@@ -154,6 +157,11 @@ class Tables:
         return [entry for pk, entry in sorted(self.runs.items()) if entry.row.owner == worker]
 
     # -- changing ----------------------------------------------------------------
+
+    def next_checkpoint(self) -> int:
+        """Return the key of a new checkpoint."""
+        self.last_checkpoint += 1
+        return self.last_checkpoint
 
     def insert(self, run: RunRow) -> Entry:
         """Add a new run, as pending and due; answers nothing about it yet."""

@@ -38,6 +38,11 @@ FENCES = (
     "SELECT pk, status, holder, claim, crashes, (SELECT coalesce(max(seq), 0) FROM records WHERE run = pk), "
     "coalesce(parent, 0) FROM runs WHERE pk = ANY (%s)"
 )
+# By the hash of their ids, in the order of the hashes: whoever locks many of them meets others in the same order.
+LOCK_THREADS = (
+    "SELECT pg_advisory_xact_lock(hashtext('outlast thread ' || current_schema()), hash) "
+    "FROM (SELECT DISTINCT hashtext(id) AS hash FROM unnest(%s::text[]) AS id ORDER BY 1) AS threads"
+)
 Lease = tuple[str, str, float]
 
 
@@ -146,6 +151,7 @@ class Batch(Inboxes):
             locked = self._ask(LOCK_RUNS, wants.changes and Ints(sorted(wants.changes)))
         known = self._ask("SELECT id FROM runs WHERE id = ANY (%s)", wants.starts and Texts(wants.starts))
         waiters = self._ask(FAMILY, *[wants.ends and Ints(wants.ends)] * 2)
+        self._ask(LOCK_THREADS, wants.threads and Texts(sorted(wants.threads)))
         self.now, self.lease_now = time.fetchall()[0][:2]
         self._times.heard(asked, self.lease_now)
         self._free = {row[0] for row in (free.fetchall() if free else ())}

@@ -247,6 +247,14 @@ def size_bytes(db: Db) -> int:
 
 # What SQL can see of the rules that hold between rows; those within a row are the schema's CHECKs.
 INVARIANTS = {
+    "writes of checkpoint {0}, which does not exist": (
+        "SELECT DISTINCT checkpoint FROM checkpoint_writes AS w "
+        "WHERE NOT EXISTS (SELECT 1 FROM checkpoints WHERE pk = w.checkpoint)"
+    ),
+    "channel {1!r} of thread {0!r}, which has no checkpoint": (
+        "SELECT DISTINCT thread, channel FROM channel_values AS v "
+        "WHERE NOT EXISTS (SELECT 1 FROM checkpoints AS c WHERE c.thread = v.thread)"
+    ),
     "stream {1!r} of run {0}, which does not exist": (
         "SELECT DISTINCT run, name FROM stream_items AS i WHERE NOT EXISTS (SELECT 1 FROM runs WHERE pk = i.run)"
     ),

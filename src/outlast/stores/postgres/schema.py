@@ -28,6 +28,7 @@ from psycopg import sql
 from outlast.core.errors import NotAStore, ReadOnlyStore, StoreUnavailable
 from outlast.stores import rows
 from outlast.stores.postgres.address import Address
+from outlast.stores.postgres.checkpoint_schema import CHECKPOINTS
 from outlast.stores.postgres.limits import Connection
 from outlast.stores.postgres.time_schema import TIME
 
@@ -300,13 +301,17 @@ _NEW_IN_INBOX = """
 CREATE INDEX inbox_run ON inbox (run, id);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME, _NEW_IN_INBOX)
+MIGRATIONS: tuple[str, ...] = (
+    _FIRST, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME, _NEW_IN_INBOX,
+    CHECKPOINTS,
+)  # fmt: skip
 
 WORKER_COLUMNS = rows.WORKER_COLUMNS.replace(" left,", ' "left",')  # a word of SQL
 
 TABLES = (
     "runs", "records", "inbox", "taken", "waiters", "workers", "early", "approvals", "stream_items",
-    "stream_sources", "published", "queues", "uses", "firsts", "schedules",
+    "stream_sources", "published", "queues", "uses", "firsts", "schedules", "checkpoints",
+    "channel_values", "checkpoint_writes",
 )  # fmt: skip
 LOCK = 0x4F75744C  # "OutL": the class of our advisory locks; the second key is the schema's name, hashed
 OLDEST_SERVER = 130_000

@@ -12,9 +12,10 @@ from outlast.core.errors import StoreUnavailable
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
+from outlast.stores.checkpoint_verbs import CheckpointFilter, LoadedCheckpoint
 from outlast.stores.news import worth_telling
+from outlast.stores.postgres import checkpoint_reads, reads, schedules, streams
 from outlast.stores.postgres import queues as queue_reads
-from outlast.stores.postgres import reads, schedules, streams
 from outlast.stores.postgres.address import parse
 from outlast.stores.postgres.appending import append
 from outlast.stores.postgres.approvals import approvals
@@ -215,6 +216,22 @@ class PostgresStore:
     def next_slot(self, workflows: Sequence[str]) -> float | None:
         """Return when the next schedule of these workflows has something to do."""
         return self._read(lambda db: schedules.next_slot(db, workflows))
+
+    # -- checkpoints -----------------------------------------------------------------
+
+    def checkpoint(self, thread: str, ns: str, id: str | None = None) -> LoadedCheckpoint | None:
+        """Return a checkpoint of a thread and namespace, or its head."""
+        return self._read(lambda db: checkpoint_reads.checkpoint(db, thread, ns, id))
+
+    def checkpoints(
+        self, filter: CheckpointFilter, *, limit: int = 100, below: int | None = None, bare: bool = False
+    ) -> list[LoadedCheckpoint]:
+        """Return checkpoints, newest first, below the pk `below`; `bare` without values and writes."""
+        return self._read(lambda db: checkpoint_reads.checkpoints(db, filter, limit, below, bare))
+
+    def thread_sizes(self, thread: str) -> dict[str, int]:
+        """Return how many bytes the values of each channel of a thread take."""
+        return self._read(lambda db: checkpoint_reads.thread_sizes(db, thread))
 
     # -- the rest --------------------------------------------------------------------
 

@@ -13,9 +13,18 @@ from typing import Any
 
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
 from outlast.stores.batches import apply_in_order
+from outlast.stores.checkpoint_verbs import (
+    CopyThread,
+    DeleteOrigins,
+    DeleteThread,
+    PruneThread,
+    PutCheckpoint,
+    PutWrites,
+)
 from outlast.stores.course_verbs import ContinueAs, Hold, Move, Terminate
 from outlast.stores.postgres import (
     approvals,
+    checkpoints,
     client_verbs,
     courses,
     families,
@@ -87,6 +96,12 @@ VERBS: dict[type[Any], Callable[[Batch, Any], Answer]] = {
     PauseSchedule: schedules.pause_schedule,
     DropSchedule: schedules.drop_schedule,
     Tick: schedules.tick,
+    PutCheckpoint: checkpoints.put_checkpoint,
+    PutWrites: checkpoints.put_writes,
+    DeleteThread: checkpoints.delete_thread,
+    DeleteOrigins: checkpoints.delete_origins,
+    CopyThread: checkpoints.copy_thread,
+    PruneThread: checkpoints.prune_thread,
 }
 
 TOGETHER: dict[type[Any], Callable[[Batch, Any], list[Answer]]] = {

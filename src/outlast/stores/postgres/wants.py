@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from outlast.core.records import ApprovalRow
 from outlast.stores.approval_verbs import AnswerApproval, OpenApproval, ReopenApproval
+from outlast.stores.checkpoint_verbs import CopyThread, DeleteThread, PruneThread, PutCheckpoint, PutWrites
+from outlast.stores.checkpoints import thread_of
 from outlast.stores.course_verbs import ContinueAs, Terminate
 from outlast.stores.queue_verbs import DrawRate
 from outlast.stores.time_verbs import Expire, Tick
@@ -45,6 +47,7 @@ class Wants:
         self.fences: set[int] = set()
         self.starts: set[str] = set()
         self.ends: set[int] = set()
+        self.threads: set[str] = set()  # of checkpoints
 
     def add(self, verb: Verb) -> None:
         """Add what one verb needs."""
@@ -77,5 +80,19 @@ class Wants:
                 self.workers.update(filter(None, (verb.worker,)))
             case Send() | Cancel() | Resolve() | Resume():
                 self.ids.add(verb.id)
+            case _:
+                self._add_threads(verb)
+
+    def _add_threads(self, verb: Verb) -> None:
+        match verb:
+            case PutCheckpoint() | PutWrites():
+                self.threads.add(thread_of(verb))
+                if verb.worker:
+                    self.workers.add(verb.worker)
+                    self.fences.add(verb.run)
+            case DeleteThread() | PruneThread():
+                self.threads.add(verb.thread)
+            case CopyThread():
+                self.threads |= {verb.source, verb.target}
             case _:
                 pass

@@ -30,6 +30,7 @@ runs, each with a lease.
 - `stream_items`: what a run wrote to its streams, many items (`count`) in a row, at the positions from `pos` on; or how
   far to drop back. `stream_sources` says which attempt of a step has items in a stream, how many and from where on, and
   whether they stay. `published` are its values. `stores/emits.py` has the rules.
+- `checkpoints`, `channel_values`, `checkpoint_writes`: see `checkpoint_verbs.py`.
 
 Keys of runs and of inbox rows are never used again (AUTOINCREMENT): a worker that
 was frozen may still hold one. Times are seconds since the epoch, except
@@ -47,6 +48,7 @@ import apsw
 
 from outlast.core.errors import NotAStore, ReadOnlyStore
 from outlast.stores import rows
+from outlast.stores.sqlite.checkpoint_schema import CHECKPOINTS
 from outlast.stores.sqlite.time_schema import TIME
 
 APPLICATION_ID = 0x4F75744C  # "OutL" in the file's header marks it as ours
@@ -343,6 +345,7 @@ CREATE INDEX inbox_run ON inbox (run);  -- and by id in each run, as in every in
 
 MIGRATIONS: tuple[str, ...] = (
     _FIRST, _SECOND, _EARLY_MESSAGES, _APPROVALS, _STREAMS, _QUEUES, _COURSES, TIME, _NEW_IN_INBOX,
+    CHECKPOINTS,
 )  # fmt: skip
 
 RUN_COLUMNS = rows.RUN_COLUMNS.replace(" input,", " (SELECT input FROM inputs WHERE run = pk) AS input,")

@@ -15,6 +15,13 @@ import apsw
 from outlast.core.records import ApprovalRow, InboxRow, QueueState, Record, RunRow, WorkerRow
 from outlast.core.schedule_rows import ScheduleRow
 from outlast.stores.batches import answer
+from outlast.stores.checkpoint_verbs import (
+    CheckpointFilter,
+    DeleteOrigins,
+    DeleteThread,
+    LoadedCheckpoint,
+    PruneThread,
+)
 from outlast.stores.news import worth_telling
 from outlast.stores.protocol import (
     NOTHING_SEEN,
@@ -28,8 +35,8 @@ from outlast.stores.protocol import (
     StreamRow,
     Survey,
 )
+from outlast.stores.sqlite import checkpoint_reads, reads, schedules, streams
 from outlast.stores.sqlite import queues as queue_reads
-from outlast.stores.sqlite import reads, schedules, streams
 from outlast.stores.sqlite.approvals import approvals
 from outlast.stores.sqlite.batch import Batch, Fences
 from outlast.stores.sqlite.connections import Connections
@@ -38,6 +45,7 @@ from outlast.stores.sqlite.locks import describe_holder, write_lock_holder
 from outlast.stores.sqlite.verbs import SURPRISES, apply
 from outlast.stores.verbs import Answer, Prune, Verb
 
+GIVING_BACK = frozenset({Prune, DeleteOrigins, DeleteThread, PruneThread})
 VACUUM_PAGES = 500  # in one go, so that nobody waits long for the lock
 
 
@@ -72,7 +80,7 @@ class SqliteStore:
         answers = answer(verbs, self._commit)
         if any(map(worth_telling, verbs, answers)):
             self._hints.say()
-        if Prune in map(type, verbs):
+        if not GIVING_BACK.isdisjoint(map(type, verbs)):
             self._give_back_space()
         return answers
 
@@ -183,6 +191,22 @@ class SqliteStore:
     def next_slot(self, workflows: Sequence[str]) -> float | None:
         """Return when the next schedule of these workflows has something to do."""
         return self._connections.read(lambda db: schedules.next_slot(db, workflows))
+
+    # -- checkpoints -----------------------------------------------------------------
+
+    def checkpoint(self, thread: str, ns: str, id: str | None = None) -> LoadedCheckpoint | None:
+        """Return a checkpoint of a thread and namespace, or its head."""
+        return self._connections.read(lambda db: checkpoint_reads.checkpoint(db, thread, ns, id))
+
+    def checkpoints(
+        self, filter: CheckpointFilter, *, limit: int = 100, below: int | None = None, bare: bool = False
+    ) -> list[LoadedCheckpoint]:
+        """Return checkpoints, newest first, below the pk `below`; `bare` without values and writes."""
+        return self._connections.read(lambda db: checkpoint_reads.checkpoints(db, filter, limit, below, bare))
+
+    def thread_sizes(self, thread: str) -> dict[str, int]:
+        """Return how many bytes the values of each channel of a thread take."""
+        return self._connections.read(lambda db: checkpoint_reads.thread_sizes(db, thread))
 
     # -- the rest --------------------------------------------------------------------
 
