@@ -3,6 +3,7 @@
 from outlast.adapters.extras import needs
 
 with needs("langgraph"):
-    import outlast.adapters.langgraph.threads  # noqa: F401 - what will be public here rests on it
+    from outlast.adapters.langgraph.errors import ThreadConflict, ThreadOwned
+    from outlast.adapters.langgraph.saver import Saver
 
-__all__: list[str] = []
+__all__ = ["Saver", "ThreadConflict", "ThreadOwned"]

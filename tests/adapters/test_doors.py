@@ -57,6 +57,7 @@ def test_an_adapter_has_an_extra_a_door_tests_pins_and_a_page(adapter: str) -> N
 @pytest.mark.parametrize("adapter", INSTALLED)
 def test_every_public_name_of_an_adapter_has_a_docstring_and_a_place_on_its_page(adapter: str) -> None:
     names = door(adapter).__all__
+    assert names
     assert [name for name in names if not getattr(door(adapter), name).__doc__] == []
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text_of(page_of(adapter)))] == []
 

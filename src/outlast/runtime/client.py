@@ -68,6 +68,12 @@ class Client:
         """The open store. Raises WrongUse when there is none."""
         raise NotImplementedError
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop on which it was opened. Raises WrongUse when it is not open."""
+        self.store  # noqa: B018 - says so
+        return self._loop
+
     async def start(
         self, call: Call[R], *, id: str | None = None, deadline: dt.datetime | float | None = None
     ) -> Run[R]:
