@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from outlast.core.records import RunRow
+from outlast.runtime.clock import SystemClock
 from outlast.runtime.watcher import IDLE_AFTER_S, IDLE_TICK_S, SWEEP_AFTER_CHANGE_S, TICK_S, Watcher
 from outlast.stores.memory import MemoryStore
+from outlast.stores.open import open_store
 from outlast.stores.verbs import Beat
 from tests.conformance.world import LEASE_S, SetClock, World
 
 
 class Deaf:
     """Hears what a watcher tells and does nothing."""
+
+    listening = True
+
+    def listens(self) -> bool:
+        return self.listening
 
     def changed(self) -> None: ...
 
@@ -74,3 +83,17 @@ def test_a_commit_that_is_no_beat_makes_a_worker_look_more_often_for_a_while() -
     rests = watcher.watch(IDLE_AFTER_S)
     assert set(rests) == {TICK_S}
     assert IDLE_TICK_S in watcher.watch(IDLE_AFTER_S)
+
+
+def test_a_watcher_with_nobody_left_to_tell_ends_though_its_store_is_closed(tmp_path: Path) -> None:
+    clock = SystemClock()
+    store = open_store(f"sqlite:///{tmp_path}/runs.db", clock)
+    deaf = Deaf()
+    watcher = Watcher(store, clock, deaf, "me", lambda: ("flow",), LEASE_S)
+    before = set(threading.enumerate())
+    watcher.start()
+    (thread,) = [each for each in set(threading.enumerate()) - before if each.name == "outlast-watcher"]
+    store.close()  # as the writer does when the loop is gone, mostly before there was anything to tell
+    deaf.listening = False
+    thread.join(10)
+    assert not thread.is_alive()

@@ -6,6 +6,7 @@ writes nothing itself; it tells the worker's loop what there is to do.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -42,6 +43,10 @@ SWEEP_AFTER_CHANGE_S = 0.05
 
 class Told(Protocol):
     """What the watcher tells. Called in its thread."""
+
+    def listens(self) -> bool:
+        """Whether there is still somebody to tell."""
+        ...
 
     def changed(self) -> None:
         """Another process may have written."""
@@ -146,7 +151,8 @@ class Watcher:
 
     def _run(self) -> None:
         self._store.hear(self._hint.set)
-        while not self._stop.is_set():
+        # Asked here, and not seen where something is told: the store may be closed by then, and has nothing to tell of.
+        while not self._stop.is_set() and self._told.listens():
             if self._hint.wait(self.tick_s):
                 # A hint is followed at once, also where one run is started after the other.
                 self._stop.wait(max(0.0, self._hinted + HINT_GAP_S - self._clock.boot()))
@@ -279,10 +285,11 @@ class ToldOnLoop:
         self._timetable = Timetable(worker)
 
     def _soon(self, act: Callable[..., None], *args: Any) -> None:
-        if not self._worker.loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # it was closed by another thread: an App that was never closed itself
             self._worker.loop.call_soon_threadsafe(act, *args)
-        else:
-            self._worker.loop_is_gone()
+
+    def listens(self) -> bool:
+        return not self._worker.loop.is_closed()
 
     def changed(self) -> None:
         self._soon(self._worker.changed)

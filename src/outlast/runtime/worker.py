@@ -382,11 +382,6 @@ class Worker:
         """
         return self._presence is not None and self._presence.cancelling() > 0
 
-    def loop_is_gone(self) -> None:
-        """The App was never closed, and there is nobody left to tell. (Called in the watcher's thread.)"""
-        if self._watcher is not None:
-            self._watcher.stop()
-
     def answered(self) -> None:
         """The loop turned. The watcher asks each second."""
         if self._watcher is not None:

@@ -16,11 +16,12 @@ that one alone is answered with the error.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from outlast.core.errors import ReadOnlyStore, StoreError, StoreUnavailable
 from outlast.runtime.clock import SystemClock
@@ -273,15 +274,17 @@ class Writer:
             self._tell(lambda outside: outside.lease_lost(why))
 
     def _tell(self, say: Callable[[Outside], None]) -> None:
-        outside, loop = self.outside, self._loop
-        if outside is not None and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(say, outside)
+        if self.outside is not None:
+            self._on_loop(say, self.outside)
 
     def _answer(self, answers: list[tuple[Done, Answer | StoreError]]) -> None:
-        loop = self._loop
-        if loop is None or loop.is_closed() or not answers:
-            return
-        loop.call_soon_threadsafe(self._deliver, answers)
+        if answers:
+            self._on_loop(self._deliver, answers)
+
+    def _on_loop(self, act: Callable[..., None], *args: Any) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed, maybe just now: `_run` sees to it
+                self._loop.call_soon_threadsafe(act, *args)
 
     def _deliver(self, answers: list[tuple[Done, Answer | StoreError]]) -> None:
         coming = iter(answers)
