@@ -124,7 +124,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
         return real(self, query, params, **options)
 
     monkeypatch.setattr(psycopg.Connection, "execute", execute)
-    monkeypatch.setattr("outlast.stores.postgres.store.append", lambda *_: None)  # one statement, and no transaction
+    for alone in ("append", "renew"):  # one statement, and no transaction
+        monkeypatch.setattr(f"outlast.stores.postgres.store.{alone}", lambda *_: None)
     return seen
 
 

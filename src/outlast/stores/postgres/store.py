@@ -23,6 +23,7 @@ from outlast.stores.postgres.batch import Again, Batch, Fences
 from outlast.stores.postgres.connections import BEGIN_WRITE, Connections, Db, Link, transaction
 from outlast.stores.postgres.faults import REFUSALS
 from outlast.stores.postgres.hints import Hints
+from outlast.stores.postgres.renewing import renew
 from outlast.stores.postgres.schema import prepare, version_of
 from outlast.stores.postgres.times import ServerTimes, Times
 from outlast.stores.postgres.verbs import apply
@@ -115,11 +116,13 @@ class PostgresStore:
                 return self._connections.write(lambda link: self._apply(link, verbs, careful=True))
 
     def _apply(self, link: Link, verbs: Sequence[Verb], *, careful: bool) -> list[Answer]:
+        session = self._hints.session
         if not careful:
-            answers = append(link, self.address, self._times, self._fences, verbs)
+            answers = renew(link, session, self.address, self._times, verbs)
+            if answers is None:
+                answers = append(link, self.address, self._times, self._fences, verbs)
             if answers is not None:
                 return answers
-        session = self._hints.session
         batch = Batch(link.db, session, self.address, self._times, self._fences, careful=careful)
         with transaction(link.db, BEGIN_WRITE, pipelined=not careful):
             answers = apply(batch, verbs)
