@@ -232,7 +232,7 @@ def test_a_run_that_is_not_there_is_none(world: World) -> None:
     assert world.store.run_by_pk(12345) is None
 
 
-def test_change_differs_after_others_have_changed_something(world: World, store_factory: StoreFactory) -> None:
+def test_change_differs_after_others_have_changed_what_one_waits_for(world: World, store_factory: StoreFactory) -> None:
     other = World(store_factory(world.clock), world.clock)
 
     def differs(since: int) -> bool:
@@ -249,7 +249,7 @@ def test_change_differs_after_others_have_changed_something(world: World, store_
     assert differs(seen)
     world.start("mine")
     seen = world.store.change()
-    other.do(write(run, record(1)))
+    other.do(finish(run))
     assert differs(seen)
     seen = world.store.change()
     other.start("theirs, just before mine")

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -111,6 +112,24 @@ def test_who_is_cut_off_is_told_of_in_the_second_look(
     until("it is told of", look)
     assert found == ["w1"]
     assert other.dropped() == []
+
+
+def test_who_lives_is_not_even_suspected_to_be_cut_off(
+    open_store: Callable[[], PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspected: list[frozenset[str]] = []
+    real = hints.Hints._ask
+
+    def ask(self: hints.Hints, db: Any) -> None:
+        real(self, db)
+        suspected.append(self._ended)
+
+    monkeypatch.setattr(hints.Hints, "_ask", ask)
+    first, second = open_store(), open_store()
+    register(first, "w1")
+    register(second, "w2")
+    until("both have asked", lambda: len(suspected) >= 8)
+    assert not any(suspected), "or else each would ask for more than it need, again and again"
 
 
 def test_people_are_shown_who_is_cut_off_long_before_its_lease_ends(open_store: Callable[[], PostgresStore]) -> None:

@@ -301,7 +301,10 @@ class Store(Protocol):
         ...
 
     def change(self) -> int:
-        """Return a number that differs, within two seconds, after another process may have changed something; cheap."""
+        """Return a number that differs soon after another process may have changed what others wait for; cheap.
+
+        That is what `news.worth_telling` says. A hint may get lost: whoever waits also looks now and then.
+        """
         ...
 
     def stream_change(self) -> int:

@@ -20,6 +20,7 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from random import Random
 
 import psycopg
 from psycopg import sql
@@ -32,20 +33,23 @@ LINGER_S = 2.0  # that the thread stays when nobody needs it any more: a store m
 COME_BACK_S = 2.0
 SECOND_LOOK_S = 0.15
 # Between two questions whether there is anything new, and whose session has ended. Who hears hints shares the asking
-# with all others that live, so that a fleet asks as often as two workers do; each answers for itself within the second.
-# Who is alone hardly needs to ask: whoever comes says so.
-ASK_S, ASK_MOST_S = 0.2, 1.0
-# Between two looks at commits that nobody gave a hint of: most are other workers' beats.
-UNTOLD_S = 2.0
+# with all others that live: together they ask once in `ASK_TOGETHER_S`, at moments of their own. Who is alone hardly
+# needs to ask: whoever comes says so.
+ASK_S, ASK_ALONE_S, ASK_MOST_S = 0.2, 1.0, 5.0
+ASK_TOGETHER_S = 0.15
 FIRST_SESSION_S = 1.0
 GAP_S = 0.005  # between two hints
 UNHEARD_S = 0.02  # between two looks at streams where no hints are heard
 AGAIN_S = 0.5  # until the next try where the server is away
 
+# What a session locks as long as it lasts. To try such a lock costs the server next to nothing, where the table of its
+# sessions is copied as a whole for whoever asks about one; so that one is asked only about those whose locks are free.
+LOCK = "hashtext('outlast session'), hashtext({session})"
+# (Its own lock is free to each session.)
+UNLOCKED = f"session NOT IN ('', {{mine}}) AND pg_try_advisory_xact_lock_shared({LOCK.format(session='session')})"
 NEWS = (
-    f"SELECT pg_current_snapshot()::text, {SERVER_TIME}, "
-    "(SELECT count(*) FROM {schema}.workers WHERE state = 'alive'), "
-    f"ARRAY (SELECT id FROM {{schema}}.workers WHERE state = 'alive' AND {ENDED})"
+    f"SELECT pg_current_snapshot()::text, {SERVER_TIME}, count(*), array_agg(id) FILTER (WHERE {{over}}) "
+    "FROM {schema}.workers WHERE state = 'alive'"
 )
 
 
@@ -54,6 +58,7 @@ class Hints:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._random = Random()
         self._channel = f"outlast_{hashlib.sha256(connections.address.schema.encode()).hexdigest()[:16]}"
         self._streams = f"{self._channel}_streams"
         self.listener: Callable[[], None] | None = None
@@ -71,11 +76,10 @@ class Hints:
         self.heard_streams = 0
         self._stop = threading.Event()
         self.heard = 0
-        self.snapshot = ""  # of the server's transactions, as others were last told to look
-        self._looked = 0.0  # the boot clock then
+        self.snapshot = ""  # of the server's transactions, while no hints are heard
         self._ask_s = ASK_S
         self._alone = False  # as far as it knows, no worker lives, or one
-        self._ended: frozenset[str] = frozenset()  # workers whose sessions had ended then
+        self._ended: frozenset[str] = frozenset()  # workers whose sessions seemed to have ended when it asked last
         self._cut_off: frozenset[str] = frozenset()  # and the time before, too
         self.listening = False
         self.session = ""  # in which it listens
@@ -176,6 +180,8 @@ class Hints:
         db = link.db
         if link.session:
             db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            # (Where another's session has the same hash, the death of either is told by the end of its lease.)
+            db.execute(f"SELECT pg_try_advisory_lock({LOCK.format(session='%s')})".encode(), (link.session,))
             self.session, self.since = link.session, self._connections.times.boot()
             self.listening = True
             workers = sql.Identifier(self._connections.address.schema, "workers")
@@ -213,15 +219,19 @@ class Hints:
         """Ask what the last transactions are, and whose session has ended; no transaction is needed for that."""
         times = self._connections.times
         asked = times.boot()
-        sql = NEWS.format(schema=self._connections.address.quoted_schema)
-        ((snapshot, now, alive, ended),) = db.execute(sql.encode()).fetchall()
+        over = ENDED if self._ended else UNLOCKED.format(mine=f"'{self.session}'")
+        news = NEWS.format(schema=self._connections.address.quoted_schema, over=over)
+        ((snapshot, now, alive, ended),) = db.execute(news.encode()).fetchall()
         times.heard(asked, now)
-        self._cut_off, self._ended = self._ended.intersection(ended), frozenset(ended)
+        self._cut_off, self._ended = self._ended.intersection(ended or ()), frozenset(ended or ())
         self._alone = self.listening and alive <= 1
-        shared = min(max(ASK_S, ASK_S * alive / 2), ASK_MOST_S) if self.listening else ASK_S
-        self._ask_s = ASK_MOST_S if self._alone else shared
-        if snapshot != self.snapshot and (not self.listening or asked >= self._looked + UNTOLD_S):
-            self.snapshot, self._looked = snapshot, asked
+        together = min(ASK_TOGETHER_S * (alive - 1), ASK_MOST_S)  # when one has died, the others ask
+        shared = max(ASK_S, together * self._random.uniform(0.5, 1.5))
+        self._ask_s = ASK_ALONE_S if self._alone else shared if self.listening else ASK_S
+        untold = not self.listening and snapshot != self.snapshot
+        if untold:
+            self.snapshot = snapshot
+        if untold or self._cut_off:
             self._call()
 
     def _hear(self, db: Db) -> None:
