@@ -97,6 +97,7 @@ class TwoSides(RuleBasedStateMachine):
         assert {run.pk for run in store.overdue(20)} == {run.pk for run in self.memory.overdue(20)}
         assert store.schedules() == self.memory.schedules()
         assert store.next_slot(FLOWS) == self.memory.next_slot(FLOWS)
+        assert store.to_come(FLOWS) == self.memory.to_come(FLOWS)
         assert store.ended(range(20)) == self.memory.ended(range(20))
         assert store.info().counts == self.memory.info().counts
         for worker in (row.id for row in self.memory.workers()):

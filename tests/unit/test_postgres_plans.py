@@ -143,6 +143,7 @@ def test_parked_runs_cost_an_idle_worker_nothing(world: World, seen: Seen) -> No
         world.store.change()
         assert world.do(Claim(worker="idle", workflows=("flow", "other"), limit=100, key="k")) == Claimed(())
         assert world.store.next_due(("flow", "other")) is not None
+        assert world.store.to_come(("flow", "other"))[0] is not None
         assert world.store.owned("idle") == []
         assert world.store.inbox("idle") == []
         assert world.store.owners() == {}

@@ -148,6 +148,7 @@ READS: dict[str, Callable[[Store], object]] = {
     "owned": lambda store: store.owned("w1"),
     "inbox": lambda store: store.inbox("w1"),
     "next_due": lambda store: store.next_due(["flow"]),
+    "to_come": lambda store: store.to_come(["flow"]),
     "ended": lambda store: store.ended([1]),
     "workers": lambda store: store.workers(),
     "orphans": lambda store: store.orphans(),

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from math import inf
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast.core.errors import OutlastError
@@ -33,10 +34,17 @@ IDLE_TICK_S = 0.1
 """How often it looks when nothing but beats has come for `IDLE_AFTER_S`: an idle worker should cost nothing to speak
 of."""
 IDLE_AFTER_S = 2.0
-LOOK_ANYWAY_S = 2.0
-"""A look for work, whether or not anything has changed: a store may not tell of what this process wrote itself."""
+LOOK_ANYWAY_S, LOOKS_APART_S = 2.0, 0.5
+"""A look for work, whether or not anything has changed: a store may not tell of what this process wrote itself, or that
+another has parked a run. In a fleet all together look once in `LOOKS_APART_S`."""
 SWEEP_S = 1.0
+"""How often all workers together look at the whole: each sweeps as much more rarely as there are others."""
+LATE_S = 0.25
+"""What each worker of a fleet adds to the time in which another's end of its lease is noticed: those that look for it
+just then do so one after the other, and all but the first find it taken over."""
+ASK_LOOP_S = 1.0
 ASK_SLOTS_S = 0.1
+JUST_AFTER_S = 1e-3
 SET_BACK_S = 1.0
 SWEEP_AFTER_CHANGE_S = 0.05
 
@@ -108,7 +116,10 @@ class Watcher:
         self._peers: list[WorkerRow] = []
         self._tidied: set[str] = set()  # gone workers whose lock file was removed
         self._swept = self._next_sweep = 0.0
+        self._alive = 1  # workers, as the last sweep found them
+        self._random = Random(me)  # so that those of a fleet do not look at the same moment
         self._look_anyway_at = 0.0
+        self._ask_loop_at = 0.0
         self._next_due: float | None = None
         self._look_due = self._look_slots = True
         self._next_slot: float | None = None
@@ -144,8 +155,16 @@ class Watcher:
 
     @property
     def tick_s(self) -> float:
-        """How long it rests before it looks again by itself."""
+        """How long it rests, at most, before it looks again by itself."""
         return TICK_S if self._last_tick < self._idle_from else IDLE_TICK_S
+
+    @property
+    def rest_s(self) -> float:
+        """How long it rests: what comes due is told of at its time."""
+        due = self._next_due if not self._announced else None
+        coming = [moment for moment in (due, self._next_slot) if moment is not None]
+        first = min(coming, default=inf) - self._store.now()
+        return min(self.tick_s, first + JUST_AFTER_S) if first > 0 else self.tick_s
 
     # -- the thread --------------------------------------------------------------------
 
@@ -153,7 +172,7 @@ class Watcher:
         self._store.hear(self._hint.set)
         # Asked here, and not seen where something is told: the store may be closed by then, and has nothing to tell of.
         while not self._stop.is_set() and self._told.listens():
-            if self._hint.wait(self.tick_s):
+            if self._hint.wait(self.rest_s):
                 # A hint is followed at once, also where one run is started after the other.
                 self._stop.wait(max(0.0, self._hinted + HINT_GAP_S - self._clock.boot()))
                 self._hint.clear()
@@ -177,6 +196,28 @@ class Watcher:
             # get the time to renew their leases before they are judged by them.
             self._judges_from = now + self._patience_s
         self._last_tick = now
+        self._see_changes(now)
+        if now >= self._judges_from:
+            for worker in self._store.dropped():
+                if worker != self._me:
+                    self._told.dead(worker, False, "its session with the database has ended", dropped=True)
+        self._look_ahead()
+        if now >= self._ask_loop_at:
+            self._ask_loop_at = now + ASK_LOOP_S
+            self._ask_loop(now)
+        if now >= self._next_sweep:
+            self._swept, self._next_sweep = now, now + SWEEP_S  # where this one fails
+            self._next_sweep = now + self._sweep(now)
+        else:
+            self._look_for_work(now)
+        self._tell_what_has_come(now)
+        for peer in self._peers:
+            if probe(peer, self._clock.boot_id()) is Alive.NO:
+                self._peers = [p for p in self._peers if p is not peer]
+                self._next_sweep = 0.0
+                self._told.dead(peer.id, True, "its process is gone: its lock file was released")
+
+    def _see_changes(self, now: float) -> None:
         change = self._store.change()
         if change != self._change:
             self._change = change
@@ -186,39 +227,32 @@ class Watcher:
             self._idle_from = max(self._idle_from, self._next_sweep)
             self._look_anyway_at = now
         if now >= self._look_anyway_at:
-            self._look_anyway_at = now + LOOK_ANYWAY_S
+            self._look_anyway_at = now + max(LOOK_ANYWAY_S, LOOKS_APART_S * self._alive)
             self._look_due = self._look_slots = True
             self._told.changed()
-        if now >= self._judges_from:
-            for worker in self._store.dropped():
-                if worker != self._me:
-                    self._told.dead(worker, False, "its session with the database has ended", dropped=True)
-        self._look_ahead()
-        if now >= self._next_sweep:
-            self._swept, self._next_sweep = now, now + SWEEP_S
-            self._look_due = False
-            self._sweep()
-            self._ask_loop(now)
+
+    def _look_for_work(self, now: float) -> None:
+        """Ask again what is to come, where it may have changed."""
+        wanted = self._workflows(), self._queues(), self._me
+        if self._look_slots and now >= self._slots_from:
+            self._looked(now)
+            self._next_due, self._next_slot = self._store.to_come(*wanted)
         elif self._look_due:
             self._look_due = False
-            self._next_due = self._store.next_due(self._workflows(), self._queues(), self._me)
+            self._next_due = self._store.next_due(*wanted)
+
+    def _tell_what_has_come(self, now: float) -> None:
         if self._next_due is not None and not self._announced and self._next_due <= self._store.now():
             self._announced = True
             self._told.due()
-        self._tick_slots(now)
-        for peer in self._peers:
-            if probe(peer, self._clock.boot_id()) is Alive.NO:
-                self._peers = [p for p in self._peers if p is not peer]
-                self._next_sweep = 0.0
-                self._told.dead(peer.id, True, "its process is gone: its lock file was released")
-
-    def _tick_slots(self, now: float) -> None:
-        if self._look_slots and now >= self._slots_from:
-            self._look_slots, self._slots_from = False, now + ASK_SLOTS_S
-            self._next_slot = self._store.next_slot(self._workflows())
         if self._next_slot is not None and now >= self._slots_again and self._next_slot <= self._store.now():
             self._slots_again = now + ASK_SLOTS_S
             self._told.slots()
+
+    def _looked(self, now: float) -> None:
+        """Note, before the store is asked, that it is: what changes meanwhile asks for another look."""
+        self._look_due = self._look_slots = False
+        self._slots_from = now + ASK_SLOTS_S
 
     def _look_ahead(self) -> None:
         """Have schedules looked at anew where the clock was set back, or code has declared more of them.
@@ -231,7 +265,9 @@ class Watcher:
             self._told.slots()
         self._ahead = ahead
 
-    def _sweep(self) -> None:
+    def _sweep(self, now: float) -> float:
+        """Look at the whole. Return the seconds until the next time."""
+        self._looked(now)
         epoch, lease_now = self._store.lease_epoch(), self._store.lease_now()
         found = self._store.survey(self._workflows(), self._queues(), self._me)
         self._next_due, rows, peers = found.next_due, found.workers, []
@@ -260,6 +296,19 @@ class Watcher:
         for owner in found.orphans:
             if owner != self._me and all(p.id != owner or p.state is not WorkerState.ALIVE for p in peers):
                 self._told.dead(owner, False, "it owns runs but is no worker any more")
+        return self._until_next_sweep(peers, epoch, lease_now) if not found.orphans else SWEEP_S
+
+    def _until_next_sweep(self, peers: Sequence[WorkerRow], epoch: str, lease_now: float) -> float:
+        """Share the sweeps with the others that live, but be there when a lease can have run out.
+
+        A lease is only ever prolonged: until the first of those that were seen ends, none has run out.
+        """
+        alive = [peer for peer in peers if peer.state is WorkerState.ALIVE]
+        self._alive = len(alive) + 1
+        shared = SWEEP_S * (1 + 2 * len(alive) * self._random.random())  # on average one for each that lives
+        ends = [peer.lease_until - lease_now if peer.boot == epoch else 0.0 for peer in alive]
+        noticing = min(ends, default=inf) + LATE_S * len(alive) * self._random.random()
+        return max(SWEEP_S, min(shared, noticing))
 
     def _look_for_beats(self, rows: Sequence[WorkerRow]) -> None:
         """Be busy for a while, unless each change since the last sweep was a worker's beat, which gives nobody work."""
@@ -272,7 +321,7 @@ class Watcher:
         if self._loop_asked is None:
             self._loop_asked = now
             self._told.silent_loop(0.0)
-        elif now - self._loop_asked >= SWEEP_S and now - self._loop_said >= 10 * SWEEP_S:
+        elif now - self._loop_asked >= ASK_LOOP_S and now - self._loop_said >= 10 * ASK_LOOP_S:
             self._loop_said = now
             self._told.silent_loop(now - self._loop_asked)
 

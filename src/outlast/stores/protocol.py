@@ -233,6 +233,12 @@ class Store(Protocol):
         """
         ...
 
+    def to_come(
+        self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = ""
+    ) -> tuple[float | None, float | None]:
+        """Return what `next_due` and `next_slot` do, in one go."""
+        ...
+
     def approvals(self, filter: ApprovalFilter, *, limit: int = 100, after: int = 0) -> list[ApprovalRow]:
         """Return approvals, oldest first (by pk), above the pk `after`; one that is open and due as expired."""
         ...

@@ -192,6 +192,13 @@ class MemoryStore:
         with self._lock:
             return schedules.next_slot(self._tables, workflows)
 
+    def to_come(
+        self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = ""
+    ) -> tuple[float | None, float | None]:
+        """Return what `next_due` and `next_slot` do."""
+        with self._lock:
+            return self.next_due(workflows, queues, worker), self.next_slot(workflows)
+
     # -- checkpoints -----------------------------------------------------------------
 
     def checkpoint(self, thread: str, ns: str, id: str | None = None) -> LoadedCheckpoint | None:

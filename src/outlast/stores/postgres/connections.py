@@ -55,6 +55,15 @@ def settings_of(limits: Limits, *, writes: bool) -> str:
     return f"set_config('search_path', %s, true), {limits.of_transaction(writes=writes)}, {DURABLE}"
 
 
+# What idle workers ask for ever is planned once and not each time, for which no index is left out that the tables'
+# sizes of that moment would leave out: they grow faster than the server counts their rows anew. (Without the last, an
+# index that is missing would have a cost at which the server compiles the plan.)
+PLANNED_ONCE = ", ".join(
+    f"set_config('{name}', '{value}', true)"
+    for name, value in (("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off"), ("jit", "off"))
+)
+
+
 # A session is its process and when that began, since numbers of processes are used again. What the session of another
 # user began at is hidden from most; then the number alone has to do.
 BEGAN = "(extract(epoch FROM backend_start) * 1000000)::bigint"
@@ -181,13 +190,21 @@ class Connections:
                     broken = dead
             raise AssertionError("the last try has raised")
 
-    def read(self, action: Callable[[Db], T], *, long: bool = False) -> T:
+    def ask(self, action: Callable[[Db], Callable[[], T]]) -> T:
+        """Run `action`, which sends questions that are asked again and again and waits for no answer, as `read` does.
+
+        All go in one packet. What it returns is called when the answers are there, and makes the result of them.
+        """
+        return self.read(action, settings=PLANNED_ONCE)()
+
+    def read(self, action: Callable[[Db], T], *, long: bool = False, settings: str = "true") -> T:
         """Run `action`, which only reads, inside one snapshot; again when its connection was found broken.
 
-        `long`: it may read much, and nobody's lease hangs on it.
+        `long`: it may read much, and nobody's lease hangs on it. `settings` are further ones of the transaction.
         """
         self._check()
         limits = self.address.limits
+        said = f"SELECT {settings_of(limits, writes=False)}, {settings}"
         broken = False
         while True:
             with self._lock:
@@ -196,7 +213,7 @@ class Connections:
             link.db.waits = limits.long_wait if long else limits.usual_wait
             try:
                 with transaction(link.db, BEGIN_READ, pipelined=True):
-                    link.db.execute(f"SELECT {settings_of(limits, writes=False)}", (self.address.search_path,))
+                    link.db.execute(said, (self.address.search_path,))
                     result = action(link.db)
             except psycopg.Error as error:
                 told = self._meaning(error, link.db)

@@ -165,24 +165,24 @@ def inbox(db: Db, worker: str, seen: Mapping[int, int]) -> list[InboxRow]:
 
 
 NEXT_DUE = (
-    "SELECT min(first.due) FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
+    "SELECT (SELECT min(first.due) FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
     f"SELECT due FROM runs WHERE runs.workflow = wanted.workflow AND due IS NOT NULL AND queue = '' AND {FREE} "
-    "ORDER BY due LIMIT 1) AS first"
-)
-AHEAD = (
-    "SELECT EXISTS (SELECT 1 FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
+    "ORDER BY due LIMIT 1) AS first), EXISTS (SELECT 1 FROM unnest(%s) AS wanted (workflow) CROSS JOIN LATERAL ("
     f"SELECT 1 FROM runs WHERE runs.workflow = wanted.workflow AND due > %s AND {QUEUED} "
     "AND queue = '' LIMIT 1) AS first)"
 )
 
 
-def next_due(db: Db, workflows: Sequence[str], now: float) -> float | None:
-    """Return when the next run of these workflows that is on no queue may be claimed."""
+def next_due(db: Db, workflows: Sequence[str], now: float) -> Callable[[], float | None]:
+    """Ask when the next run of these workflows that is on no queue may be claimed."""
     names = Texts(name for name in workflows if not bad_text(name))
-    ((due,),) = _rows(db, NEXT_DUE, names)
-    if due is not None and due > now and _rows(db, AHEAD, names, now) == [(True,)]:
-        return now
-    return None if due is None else float(due)
+    asked = db.execute(NEXT_DUE, (names, names, now), binary=True)
+
+    def answer() -> float | None:
+        ((due, ahead),) = asked.fetchall()
+        return now if due is not None and due > now and ahead else due
+
+    return answer
 
 
 def early(db: Db, id: str | None, limit: int) -> list[EarlyRow]:
@@ -217,12 +217,18 @@ def orphans(db: Db) -> list[str]:
     return [owner for (owner,) in _rows(db, ORPHANS)]
 
 
-def survey(db: Db, workflows: Sequence[str], now: float, due: Callable[[Db], float | None]) -> Survey:
-    """Return the workers, the orphans, what is to come, and what `due` says of when the next run may be claimed."""
-    known, orphaned = (db.execute(sql, binary=True) for sql in (WORKERS, ORPHANS))  # before any is waited for
-    first = due(db)
-    slot, late = next_slot(db, workflows), overdue(db, MOST_OVERDUE, now)
-    return Survey([worker_row(row) for row in known], [owner for (owner,) in orphaned], first, slot, late)
+def survey(
+    db: Db, workflows: Sequence[str], now: float, due: Callable[[Db], Callable[[], float | None]]
+) -> Callable[[], Survey]:
+    """Ask for the workers, the orphans, what is to come, and by `due` for when the next run may be claimed."""
+    known, orphaned = (db.execute(sql, binary=True) for sql in (WORKERS, ORPHANS))
+    slot, late, first = next_slot(db, workflows), overdue(db, MOST_OVERDUE, now), due(db)
+
+    def answer() -> Survey:
+        workers = [worker_row(row) for row in known.fetchall()]
+        return Survey(workers, [owner for (owner,) in orphaned.fetchall()], first(), slot(), late())
+
+    return answer
 
 
 def cut_off(db: Db) -> set[str]:

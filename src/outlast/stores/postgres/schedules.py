@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -93,21 +92,26 @@ def schedules(db: Db) -> list[ScheduleRow]:
     return [schedule_row(row) for row in rows]
 
 
-def next_slot(db: Db, workflows: Sequence[str]) -> float | None:
-    """Return when the next schedule of these workflows has something to do."""
+def next_slot(db: Db, workflows: Sequence[str]) -> Callable[[], float | None]:
+    """Ask when the next schedule of these workflows has something to do."""
     sql = (
         f"SELECT min(CASE WHEN backlog <> '[]' AND next IS NOT NULL AND {IDLE} THEN 0.0 ELSE next END) FROM schedules "
         "WHERE workflow = ANY (%s)"
     )
-    found: list[Any] = db.execute(sql, (Texts(workflows),), binary=True).fetchall()
-    due: float | None = found[0][0]
-    return due
+    asked = db.execute(sql, (Texts(workflows),), binary=True)
+
+    def answer() -> float | None:
+        due: float | None = asked.fetchall()[0][0]
+        return due
+
+    return answer
 
 
-def overdue(db: Db, limit: int, now: float) -> list[RunRow]:
-    """Return runs that nobody has begun by their deadlines."""
+def overdue(db: Db, limit: int, now: float) -> Callable[[], list[RunRow]]:
+    """Ask for runs that nobody has begun by their deadlines."""
     sql = (
         f"SELECT {RUN_COLUMNS} FROM runs WHERE deadline IS NOT NULL AND started IS NULL AND ended IS NULL "
         "AND deadline <= %s AND status = 'pending' ORDER BY deadline LIMIT %s"
     )
-    return [run_row(row) for row in db.execute(sql, (now, limit), binary=True).fetchall()]
+    asked = db.execute(sql, (now, limit), binary=True)
+    return lambda: [run_row(row) for row in asked.fetchall()]

@@ -192,6 +192,13 @@ class SqliteStore:
         """Return when the next schedule of these workflows has something to do."""
         return self._connections.read(lambda db: schedules.next_slot(db, workflows))
 
+    def to_come(
+        self, workflows: Sequence[str], queues: Sequence[str] = (), worker: str = ""
+    ) -> tuple[float | None, float | None]:
+        """Return what `next_due` and `next_slot` do, from one snapshot."""
+        due = self._due(workflows, queues, worker)
+        return self._connections.read(lambda db: (due(db), schedules.next_slot(db, workflows)))
+
     # -- checkpoints -----------------------------------------------------------------
 
     def checkpoint(self, thread: str, ns: str, id: str | None = None) -> LoadedCheckpoint | None:
