@@ -33,10 +33,9 @@ LINGER_S = 2.0  # that the thread stays when nobody needs it any more: a store m
 COME_BACK_S = 2.0
 SECOND_LOOK_S = 0.15
 # Between two questions whether there is anything new, and whose session has ended. Who hears hints shares the asking
-# with all others that live: together they ask once in `ASK_TOGETHER_S`, at moments of their own. Who is alone hardly
-# needs to ask: whoever comes says so.
+# with all others that live: when one has died, the others together ask once in that time, at moments of their own. Who
+# is alone hardly needs to ask: whoever comes says so.
 ASK_S, ASK_ALONE_S, ASK_MOST_S = 0.2, 1.0, 5.0
-ASK_TOGETHER_S = 0.15
 FIRST_SESSION_S = 1.0
 GAP_S = 0.005  # between two hints
 UNHEARD_S = 0.02  # between two looks at streams where no hints are heard
@@ -225,7 +224,7 @@ class Hints:
         times.heard(asked, now)
         self._cut_off, self._ended = self._ended.intersection(ended or ()), frozenset(ended or ())
         self._alone = self.listening and alive <= 1
-        together = min(ASK_TOGETHER_S * (alive - 1), ASK_MOST_S)  # when one has died, the others ask
+        together = min(ASK_S * (alive - 1), ASK_MOST_S)
         shared = max(ASK_S, together * self._random.uniform(0.5, 1.5))
         self._ask_s = ASK_ALONE_S if self._alone else shared if self.listening else ASK_S
         untold = not self.listening and snapshot != self.snapshot

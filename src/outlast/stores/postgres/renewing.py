@@ -14,12 +14,9 @@ from outlast.stores.postgres.times import Times
 from outlast.stores.verbs import Answer, Beat, Beaten, Verb
 
 RENEW = f"""
-WITH lease AS MATERIALIZED (
-    SELECT id, {DURABLE}, {{for_locks}} FROM {{schema}}.workers WHERE id = %s AND state = 'alive' AND boot = %s
-    FOR NO KEY UPDATE
-)
-UPDATE {{schema}}.workers AS renewed SET beat = {{now}}, lease_until = {{lease_now}} + %s, session = %s
-FROM lease WHERE renewed.id = lease.id RETURNING lease_until, {{lease_now}}
+WITH settings AS MATERIALIZED (SELECT {DURABLE}, {{for_locks}})
+UPDATE {{schema}}.workers SET beat = {{now}}, lease_until = {{lease_now}} + %s, session = %s
+FROM settings WHERE id = %s AND state = 'alive' AND boot = %s RETURNING lease_until, {{lease_now}}
 """
 
 
@@ -35,7 +32,7 @@ def renew(link: Link, session: str, address: Address, times: Times, verbs: Seque
         lease_now=times.lease_sql(),
     )
     asked = times.boot()
-    values = (beat.worker, times.epoch(), beat.lease_s, session)
+    values = (beat.lease_s, session, beat.worker, times.epoch())
     renewed = link.db.execute(statement, values, binary=True).fetchall()
     if not renewed:
         return None
