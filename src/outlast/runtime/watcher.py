@@ -219,7 +219,8 @@ class Watcher:
 
     def _see_changes(self, now: float) -> None:
         change = self._store.change()
-        if change != self._change:
+        changed = change != self._change
+        if changed:
             self._change = change
             self._changes += 1
             # It may have been a new worker, or just a beat. Many changes bring no sweep each.
@@ -228,7 +229,8 @@ class Watcher:
             self._look_anyway_at = now
         if now >= self._look_anyway_at:
             self._look_anyway_at = now + max(LOOK_ANYWAY_S, LOOKS_APART_S * self._alive)
-            self._look_due = self._look_slots = True
+            if changed or now >= self._swept + LOOK_ANYWAY_S:  # or else the sweep has just looked
+                self._look_due = self._look_slots = True
             self._told.changed()
 
     def _look_for_work(self, now: float) -> None:
