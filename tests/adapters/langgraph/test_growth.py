@@ -120,3 +120,17 @@ def test_pruning_keeps_what_a_delta_channel_is_made_of(saver: Saver, durability:
     assert graph.get_state(thread()).values == before
     graph.invoke({"log": ["on"], "plain": ["on"]}, thread(), durability=durability)
     assert graph.get_state(thread()).values["log"] == [*before["log"], "on", "node"]
+
+
+def test_a_channel_that_grows_is_told_now_and_then(saver: Saver, caplog: pytest.LogCaptureFixture) -> None:
+    """Each turn adds a prompt of half a MiB, of which nobody needs more than the last."""
+
+    class Prompts(TypedDict):
+        prompts: Annotated[list[str], operator.add]
+
+    graph = StateGraph(Prompts).add_node("n", lambda _: {}).add_edge(START, "n").compile(checkpointer=saver)
+    for _ in range(9):
+        graph.invoke({"prompts": ["an agent" * 2**16]}, thread())
+    told = [record.getMessage() for record in caplog.records if "channel 'prompts' of thread 't'" in record.message]
+    assert [line.partition(" holds ")[2][:7] for line in told] == ["1.0 MiB", "4.0 MiB"]
+    assert saver.sizes("t")["prompts"] > 0

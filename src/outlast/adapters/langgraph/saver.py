@@ -24,6 +24,7 @@ from outlast import sync
 from outlast.adapters.langgraph.clients import StoreClient
 from outlast.adapters.langgraph.deltas import delta_history
 from outlast.adapters.langgraph.following import has_to_follow, run_of
+from outlast.adapters.langgraph.growth import Growth
 from outlast.adapters.langgraph.parts import StoredParts
 from outlast.adapters.langgraph.pruning import what_to_drop
 from outlast.adapters.langgraph.rows import checkpoint_row, checkpoint_tuple, value_rows, wanted_labels, write_rows
@@ -67,6 +68,7 @@ class Saver(BaseCheckpointSaver[str]):
         self._client = StoreClient(app)
         self._writing = Writing()
         self._stored = StoredParts()
+        self._growth = Growth()
 
     def __repr__(self) -> str:
         return f"<Saver {self._client.shown}>"
@@ -193,6 +195,7 @@ class Saver(BaseCheckpointSaver[str]):
         told = get_checkpoint_metadata(config, metadata)
         row = checkpoint_row(self.serde, (thread, ns), parent, checkpoint, told)
         rows = list(value_rows(self.serde, checkpoint["channel_values"], new_versions))
+        self._growth.see(row, rows)
         new, known = self._stored.split(row, rows)
         return PutCheckpoint(checkpoint=row, values=new, follows=has_to_follow(configurable)), known
 
