@@ -70,6 +70,7 @@ def _native(
 
     body = TaskBody(main, worker.native_bodies)
     engine = NativeEngine(row, records, worker.codec, body, resumes=definition.resumes)
+    body.worker = worker
     engine.on_forgotten = partial(_tell_forgotten, worker, row)
     engine.function = definition.fn
     return engine

@@ -24,6 +24,7 @@ from outlast.runtime.notices import log
 if TYPE_CHECKING:
     from outlast.core.engine import Engine
     from outlast.core.native_engine import NativeEngine
+    from outlast.runtime.worker import Worker
 
 STOPPING_S = 10.0
 """So long the code of a stopped run may go on, cancelled, before that is worth a warning."""
@@ -31,6 +32,9 @@ STOPPING_S = 10.0
 
 class TaskBody:
     """An `async def` body on the worker's own loop, where it can do I/O and use threads."""
+
+    worker: Worker
+    """Who executes it, for adapters that keep a state of their own in its store."""
 
     def __init__(self, make: Callable[[], Any], tasks: set[asyncio.Task[Any]]) -> None:
         self._make = make

@@ -11,7 +11,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from outlast import sync
 from outlast.core.errors import WrongUse
@@ -19,9 +19,22 @@ from outlast.core.lost import refuse_app
 from outlast.runtime.app import App
 from outlast.runtime.loop_beside import LoopBeside
 from outlast.stores.protocol import Store
+from outlast.stores.verbs import Answer
 
 T = TypeVar("T")
-Work = Callable[[App], Coroutine[Any, Any, T]]
+Work = Callable[["Asked"], Coroutine[Any, Any, T]]
+
+
+class Asked(Protocol):
+    """What a checkpointer needs of an App: its loop, its store, and its way to have a verb committed."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def store(self) -> Store: ...
+
+    async def ask(self, verb: Any) -> Answer: ...
 
 
 class StoreClient:
@@ -39,7 +52,11 @@ class StoreClient:
         """What is shown of it in messages."""
         return self._given.url if self._given is not None else str(self._url or "the default store")
 
-    def _open(self) -> App:
+    def _refuse(self) -> None:
+        """Raise WrongUse where the caller is a workflow body."""
+        refuse_app()
+
+    def _open(self) -> Asked:
         if self._given is not None:
             return self._given
         with self._lock:
@@ -72,11 +89,11 @@ class StoreClient:
         app = self._from_a_thread()
         return asyncio.run_coroutine_threadsafe(work(app), app.loop).result()
 
-    def _from_a_thread(self) -> App:
+    def _from_a_thread(self) -> Asked:
         """Return the client for a caller that blocks, also for reads: a graph reads here, and writes in other threads,
         for which it would then wait on the very loop that they need.
         """
-        refuse_app()
+        self._refuse()
         app = self._open()
         if _running() is app.loop:
             raise WrongUse(
@@ -87,14 +104,14 @@ class StoreClient:
 
     async def run(self, work: Work[T]) -> T:
         """Do something on the client's loop."""
-        refuse_app()
+        self._refuse()
         app = await self._opened()
         if _running() is app.loop:
             return await work(app)
         future: concurrent.futures.Future[T] = asyncio.run_coroutine_threadsafe(work(app), app.loop)
         return await asyncio.wrap_future(future)
 
-    async def _opened(self) -> App:
+    async def _opened(self) -> Asked:
         if self._given is not None or (self._own is not None and self._pid == os.getpid()):
             return self._open()
         return await asyncio.to_thread(self._open)
@@ -107,7 +124,7 @@ class StoreClient:
 
     async def read_aside(self, ask: Callable[[Store], T]) -> T:
         """Ask the store in a thread."""
-        refuse_app()
+        self._refuse()
         store = (await self._opened()).store
         return await asyncio.to_thread(ask, store)
 

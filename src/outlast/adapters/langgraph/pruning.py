@@ -9,7 +9,7 @@ from __future__ import annotations
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from outlast.adapters.langgraph.rows import metadata_of
-from outlast.stores.checkpoint_verbs import CheckpointFilter, CheckpointRow, Pairs, PruneThread
+from outlast.stores.checkpoint_verbs import CheckpointFilter, CheckpointRow, LoadedCheckpoint, Pairs, PruneThread
 from outlast.stores.protocol import Store
 
 PAGE = 1_000
@@ -18,10 +18,8 @@ ADDED_TO = "counters_since_delta_snapshot"
 
 def what_to_drop(store: Store, serde: SerializerProtocol, thread: str) -> PruneThread:
     """Return the verb that deletes all of a thread that is not needed."""
-    rows = list(_rows(store, thread))
-    heads: dict[str, CheckpointRow] = {}
-    for row in rows:
-        heads.setdefault(row.ns, row)
+    rows = _rows(store, thread)
+    heads = _heads(rows)
     by_place = {(row.ns, row.id): row for row in rows}
     keep = {(row.ns, row.id) for row in heads.values()}
     for head in heads.values():
@@ -29,6 +27,19 @@ def what_to_drop(store: Store, serde: SerializerProtocol, thread: str) -> PruneT
         keep |= _back_to_the_whole(store, by_place, head, channels)
     drop: Pairs = tuple(place for place in by_place if place not in keep)
     return PruneThread(thread=thread, drop=drop)
+
+
+def heads_of(store: Store, thread: str) -> list[LoadedCheckpoint]:
+    """Return the head of each namespace of a thread."""
+    heads = [store.checkpoint(thread, ns) for ns in _heads(_rows(store, thread))]
+    return [head for head in heads if head is not None]
+
+
+def _heads(newest_first: list[CheckpointRow]) -> dict[str, CheckpointRow]:
+    heads: dict[str, CheckpointRow] = {}
+    for row in newest_first:
+        heads.setdefault(row.ns, row)
+    return heads
 
 
 def _rows(store: Store, thread: str) -> list[CheckpointRow]:

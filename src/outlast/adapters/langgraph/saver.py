@@ -26,7 +26,7 @@ from outlast.adapters.langgraph.deltas import delta_history
 from outlast.adapters.langgraph.following import has_to_follow, run_of
 from outlast.adapters.langgraph.growth import Growth
 from outlast.adapters.langgraph.parts import StoredParts
-from outlast.adapters.langgraph.pruning import what_to_drop
+from outlast.adapters.langgraph.pruning import heads_of, what_to_drop
 from outlast.adapters.langgraph.rows import checkpoint_row, checkpoint_tuple, value_rows, wanted_labels, write_rows
 from outlast.adapters.langgraph.threads import thread_key, thread_of
 from outlast.adapters.langgraph.writing import Writing
@@ -69,6 +69,13 @@ class Saver(BaseCheckpointSaver[str]):
         self._writing = Writing()
         self._stored = StoredParts()
         self._growth = Growth()
+
+    @classmethod
+    def _of_run(cls, client: StoreClient, writing: Writing, serde: SerializerProtocol | None) -> Saver:
+        """Return the checkpointer of a run, through its worker."""
+        made = cls(serde=serde)
+        made._client, made._writing = client, writing
+        return made
 
     def __repr__(self) -> str:
         return f"<Saver {self._client.shown}>"
@@ -144,6 +151,12 @@ class Saver(BaseCheckpointSaver[str]):
         """See `get_delta_channel_history`."""
         place = _named(config)
         return await self._client.read_aside(lambda store: delta_history(store, self.serde, place, channels))
+
+    async def aheads(self, thread_id: str) -> Sequence[CheckpointTuple]:
+        """Return the latest checkpoint of each namespace of a thread."""
+        thread = thread_key(thread_id)
+        heads = await self._client.read_aside(lambda store: heads_of(store, thread))
+        return [checkpoint_tuple(self.serde, head, latest=True) for head in heads]
 
     def sizes(self, thread_id: str) -> dict[str, int]:
         """Return how many bytes are stored of each channel of a thread, in all its checkpoints together."""

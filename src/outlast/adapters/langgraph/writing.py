@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from outlast.adapters.langgraph.clients import Asked
 from outlast.adapters.langgraph.errors import ThreadConflict, ThreadOwned
 from outlast.core.effects import InStep
 from outlast.core.errors import OutlastError
 from outlast.core.identity import here
-from outlast.runtime.app import App
 from outlast.stores.checkpoint_verbs import (
     ChannelValue,
     CopyThread,
@@ -41,14 +41,18 @@ Owner = tuple[str, int, int]
 
 
 class Writing:
-    """The verbs of one checkpointer. All but the constructor is called on the client's loop."""
+    """The verbs of one checkpointer. All but the constructor is called on the client's loop.
 
-    def __init__(self) -> None:
+    `owner` is in whose name the thread of the run `run_id` is written to.
+    """
+
+    def __init__(self, run_id: str = "", owner: Owner | None = None) -> None:
+        self._given = (run_id, owner)
         self._early: dict[Place, list[tuple[object, asyncio.Future[None]]]] = {}  # each with its run of a graph
         self._refused: OrderedDict[int, object] = OrderedDict()  # runs of graphs of which a checkpoint was refused
         self._owners: dict[tuple[str, int], Owner] = {}  # by run id and claim
 
-    async def put(self, app: App, verb: PutCheckpoint, parts: tuple[ChannelValue, ...], run: object | None) -> None:
+    async def put(self, app: Asked, verb: PutCheckpoint, parts: tuple[ChannelValue, ...], run: object | None) -> None:
         """Commit a checkpoint. `parts` are those that the store may have already; it is asked first.
 
         `run` is that of the graph which puts it.
@@ -74,7 +78,7 @@ class Writing:
         for waiting in self._early.values():
             _wake([(of, future) for of, future in waiting if of is run])
 
-    async def put_writes(self, app: App, verb: PutWrites, run: object | None) -> None:
+    async def put_writes(self, app: Asked, verb: PutWrites, run: object | None) -> None:
         """Commit what a task has written. `run` is that of the graph whose task it is."""
         owner = self._owner(app, verb.thread)
         verb = _owned(verb, owner)
@@ -83,7 +87,7 @@ class Writing:
             answer = await self._put_early(app, verb, run)
         _check(answer, verb.thread, verb.ns, verb.checkpoint)
 
-    async def _put_early(self, app: App, verb: PutWrites, run: object) -> Answer:
+    async def _put_early(self, app: Asked, verb: PutWrites, run: object) -> Answer:
         place = (verb.thread, verb.ns, verb.checkpoint)
         waiting = self._early.setdefault(place, [])
         come = asyncio.get_running_loop().create_future()
@@ -99,14 +103,16 @@ class Writing:
             if not waiting:
                 self._early.pop(place, None)
 
-    async def copy(self, app: App, verb: CopyThread) -> None:
+    async def copy(self, app: Asked, verb: CopyThread) -> None:
         """Commit a copy of a thread."""
         answer = await app.ask(verb)
         if isinstance(answer, Refused):
             raise ThreadConflict(f"thread {verb.source!r} was not copied: {answer.why}", verb.target)
 
-    def _owner(self, app: App, thread: str) -> Owner | None:
+    def _owner(self, app: Asked, thread: str) -> Owner | None:
         """Return in whose name is written, where that is in a step of the run of this id; None from outside."""
+        if self._given[0] == thread:
+            return self._given[1]
         place = here.get()
         if not isinstance(place, InStep) or place.run_id != thread:
             return None

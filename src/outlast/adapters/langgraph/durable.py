@@ -1,0 +1,168 @@
+"""Graphs as runs: supervised by workers, one owner each, resumed by whoever takes the run over.
+
+The run's thread bears its id. Its input is in the run's row before anybody hears that it was started. A worker invokes
+the graph with the input, or, where the head of the thread was put by this run, has it go on from there. So the body has
+a state of its own, and passes by what its journal has of questions that were answered before (`Workflow.resumes`).
+
+**Interrupts** are asked as approvals. A task may interrupt again and again under one id, so a question is known by that
+id and by how many answers its task has been given; those are stored with the interrupt that follows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.errors import GraphDrained
+from langgraph.pregel import Pregel
+from langgraph.runtime import RunControl
+from langgraph.types import Command, Interrupt
+
+import outlast
+from outlast.adapters.langgraph.clients import Asked, StoreClient
+from outlast.adapters.langgraph.saver import Saver
+from outlast.adapters.langgraph.writing import Writing
+from outlast.core.effects import InBody
+from outlast.core.errors import StoreError, WrongUse
+from outlast.core.identity import here
+from outlast.core.native_engine import NativeEngine
+from outlast.core.workflows import Workflow
+from outlast.runtime.native import TaskBody
+from outlast.runtime.registry import register
+from outlast.runtime.worker import Worker
+from outlast.stores.protocol import Store
+from outlast.stores.verbs import Answer, Failed
+
+INTERRUPT, RESUME = "__interrupt__", "__resume__"
+OURS = "outlast_run"
+"""The key in the metadata of checkpoints that says which incarnation of a run has put them."""
+UNNAMED = "LangGraph"
+
+
+class DurableGraph(Workflow[[Any], Any]):
+    """A workflow whose body runs a graph. Made by `outlast.langgraph.durable`."""
+
+    resumes = True
+
+
+def durable(graph: Pregel[Any, Any, Any, Any], *, name: str | None = None) -> DurableGraph:
+    """Make a compiled graph a workflow: `app.start(agent(input), id=...)` runs it, and `result()` gives its output.
+
+    The run survives its process: another worker goes on from the last checkpoint, with durability "sync". Its thread
+    has the run's id, belongs to it, and is kept in the run's store; a checkpointer that the graph was compiled with is
+    not used. An `interrupt(value)` is asked as an approval, whose data is the value; the node gets the form that was
+    filled in, else True or False. When its worker is drained the run moves on before the next step of the graph.
+
+    `name` is the workflow's name in stores, by default that of the graph. Raises WrongUse where it has none.
+    """
+    called = name or graph.get_name()
+    if called == UNNAMED:
+        raise WrongUse(
+            "this graph has no name by which its runs would find it: compile(name=...), or durable(name=...)"
+        )
+
+    async def run(input: Any) -> Any:
+        return await _Supervised(graph).invoke(input)
+
+    caller = sys._getframe(1).f_globals  # whose module a worker has to import
+    run.__module__, run.__qualname__ = str(caller.get("__name__")), called
+    made = DurableGraph(run, called, native=True)
+    register(made)
+    return made
+
+
+class _OfWorker:
+    """A worker, as a checkpointer needs it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.loop: asyncio.AbstractEventLoop = worker.loop
+        self.store: Store = worker.store
+        self._writer = worker.writer
+
+    async def ask(self, verb: Any) -> Answer:
+        """Have a verb committed, however long the store is away."""
+        answer = await self._writer.ask(verb)
+        if isinstance(answer, Failed):
+            raise StoreError(f"a checkpoint cannot be stored: {answer.why}")
+        return answer
+
+
+class _WorkersClient(StoreClient):
+    """The client of a checkpointer that a body uses, which no other client may be used in."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(None)
+        self._asked = _OfWorker(worker)
+
+    def _refuse(self) -> None: ...
+
+    def _open(self) -> Asked:
+        return self._asked
+
+    async def _opened(self) -> Asked:
+        return self._asked
+
+
+class _Supervised:
+    """One execution of a run of a graph, by one worker."""
+
+    def __init__(self, graph: Pregel[Any, Any, Any, Any]) -> None:
+        place = cast("InBody", here.get())
+        self._engine = cast("NativeEngine", place.ops)
+        row = self._engine.row
+        worker = cast("TaskBody", self._engine.body).worker
+        writing = Writing(row.id, (worker.id, row.pk, row.claim))
+        self._saver = Saver._of_run(_WorkersClient(worker), writing, getattr(graph.checkpointer, "serde", None))
+        self._graph = graph.copy(update={"checkpointer": self._saver})
+        self._config: Any = {"configurable": {"thread_id": row.id}, "metadata": {OURS: row.incarnation}}
+
+    async def invoke(self, input: Any) -> Any:
+        """Run the graph to its end; asks people what it asks."""
+        given = None if await self._has_begun() else input
+        while True:
+            result = await self._until_it_asks(given)
+            asked: Sequence[Interrupt[Any]] = result.get(INTERRUPT, ()) if isinstance(result, dict) else ()
+            if not asked:
+                return result
+            heads = await self._saver.aheads(self._engine.row.id)
+            answers = await asyncio.gather(*(self._ask(question, _answers(heads, question.id)) for question in asked))
+            given = Command(resume={question.id: answer for question, answer in zip(asked, answers, strict=True)})
+
+    async def _has_begun(self) -> bool:
+        head = await self._saver.aget_tuple(self._config)
+        return head is not None and dict(head.metadata).get(OURS) == self._engine.row.incarnation
+
+    async def _until_it_asks(self, given: Any) -> Any:
+        control = RunControl()
+        self._engine.on_leave(control.request_drain)
+        try:
+            return await self._graph.ainvoke(given, self._config, durability="sync", control=control)
+        except GraphDrained:
+            await self._engine.handed_back()
+        finally:
+            self._engine.on_leave(None)
+
+    async def _ask(self, question: Interrupt[Any], answered: int) -> Any:
+        """Return what a person answers. `answered` is how many answers its task has been given before."""
+        text = question.value if isinstance(question.value, str) else f"{self._engine.workflow} asks"
+        with outlast.scope(f"{question.id}-{answered}"):
+            approval = await outlast.approve(text, data=question.value)
+        return approval.approved if approval.form is None else approval.form
+
+
+def _answers(heads: Sequence[CheckpointTuple], id: str) -> int:
+    """Return how many answers the task that interrupts under this id has been given."""
+    most = 0
+    for head in heads:
+        writes = head.pending_writes or []
+        tasks = {task for task, channel, value in writes if channel == INTERRUPT and _has(value, id)}
+        given = [len(value) for task, channel, value in writes if channel == RESUME and task in tasks]
+        most = max([most, *given])
+    return most
+
+
+def _has(interrupts: Any, id: str) -> bool:
+    return any(getattr(one, "id", None) == id for one in interrupts)
