@@ -11,7 +11,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "src" / "outlast"
 ADAPTERS = sorted(path.parent.name for path in (PACKAGE / "adapters").glob("*/__init__.py"))
 
-MODULES = {"langgraph": ("langgraph", "langchain_core")}
+MODULES = {
+    "langgraph": ("langgraph", "langchain_core"),
+    "pydantic_ai": ("pydantic_ai",),
+}
 """The modules that an adapter's framework brings; by the first it is known whether it is installed."""
 
 

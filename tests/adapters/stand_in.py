@@ -92,6 +92,7 @@ class StandIn:
     port: int = 0
     _count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -117,14 +118,22 @@ class StandIn:
             file.write(line + "\n")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while (asked := await self._read(reader)) is not None:
+            while True:
+                asked = await self._read(reader)
                 self._write("asked", asked)
                 await self._answer(asked, writer)
                 self._write("answered", asked)
+        self._open.discard(writer)
         writer.close()
 
-    async def _read(self, reader: asyncio.StreamReader) -> Asked | None:
+    def close(self) -> None:
+        """Close all connections, on which clients wait for nothing."""
+        for writer in self._open:
+            writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> Asked:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *headers = head.decode().split("\r\n")
         named = dict(line.lower().split(": ", 1) for line in headers if ": " in line)
@@ -208,9 +217,10 @@ def serving(script: Script, ledger: Path) -> Iterator[StandIn]:
             stand_in.port = server.sockets[0].getsockname()[1]
             started.set()
             await stop.wait()
-            server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
+            stand_in.close()
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        if serving:
+            await asyncio.wait(serving, timeout=10)
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

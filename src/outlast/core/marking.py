@@ -58,10 +58,15 @@ def effect_of(*tools: Any, name: str = "", given: Mapping[str, Any] | None = Non
     if given is not None and name in given:
         said = given[name]
         return said if isinstance(said, Settings) else Settings().with_(effect=said)
+    return mark_of(*tools) or Settings()
+
+
+def mark_of(*tools: Any) -> Settings | None:
+    """Return what `outlast.effect` has said of the first of these that bears its mark; None where none does."""
     for tool in tools:
         while tool is not None:
             mark = getattr(tool, _MARK, None)
             if isinstance(mark, Settings):
                 return mark
             tool = getattr(tool, "__wrapped__", None) or getattr(tool, "__func__", None) or getattr(tool, "func", None)
-    return Settings()
+    return None
