@@ -106,17 +106,18 @@ class NativeEngine(Engine):
 
     def _move(self) -> None:
         self._moving = False
-        if self.closed or self.failure is not None:
+        if self.closed:
             return
         try:
-            for scope in list(self._unsettled.values()):
+            for scope in list(self._unsettled.values()) if self.failure is None else ():
                 self._go_on(scope)
-            self._cancel_in_time()
+            if self.failure is None:
+                self._cancel_in_time()
         except (Diverged, DecodingError) as failure:
             self.failure = failure
         if self.failure is None:
             self._check_end()
-        self.on_turned()
+        self.on_turned()  # also where a call that was issued does not fit its record: nothing else tells of that
 
     def _go_on(self, scope: Scope) -> None:
         """Give the code of a scope what it is to be told next; let go what was held back once that is all."""
