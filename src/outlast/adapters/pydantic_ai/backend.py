@@ -11,7 +11,7 @@ import contextvars
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.durable_exec import (
@@ -26,6 +26,7 @@ from pydantic_ai.durable_exec import (
     ToolsetValidateToolArgumentsId,
     record_durable_unit,
 )
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
@@ -119,6 +120,8 @@ class StepBackend(JournalCallableOperationBackend[Any]):
                 key=step.key,
                 arguments=step.arguments,
             )
+        except ModelAPIError as error:
+            raise _whole(error) from error.__cause__
         finally:
             record_durable_unit(executed=executed)
         return _told(kept, ctx) if is_tool else kept
@@ -177,6 +180,23 @@ def _adopt(around: contextvars.Context) -> None:
     for var, value in around.items():
         if var is not here:
             var.set(value)
+
+
+def _whole(error: ModelAPIError) -> ModelAPIError:
+    """Return an error as it was raised.
+
+    One of HTTP has a class that the framework makes of two, under the name of one of them, by which alone a journal
+    finds it again.
+    """
+    if isinstance(error, ModelHTTPError) or "status_code" not in vars(error):
+        return error
+    known: Any = vars(error)
+    whole = ModelHTTPError.for_category(
+        cast("Any", type(error)), status_code=known["status_code"], model_name=error.model_name
+    )
+    vars(whole).update(known)
+    whole.args = error.args
+    return whole.with_traceback(error.__traceback__)
 
 
 def _copied(usage: RunUsage) -> RunUsage:
