@@ -16,8 +16,7 @@ conversation is the same after a crash, whoever stores it or compares it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -41,7 +40,7 @@ from pydantic_ai.tools import AgentDepsT, DeferredToolRequests, DeferredToolResu
 from pydantic_core import to_jsonable_python
 
 from outlast.adapters.journaled import MODEL, in_body, journaled
-from outlast.adapters.pydantic_ai.backend import READ, StepBackend, tool_here
+from outlast.adapters.pydantic_ai.backend import StepBackend, tool_here
 from outlast.adapters.pydantic_ai.effects import METADATA_KEY, UNMARKED, Effects, calls_of
 from outlast.adapters.pydantic_ai.streaming import Handler, LiveModel, passing_on
 from outlast.adapters.pydantic_ai.waiting import EventWaiter, allowed
@@ -115,7 +114,12 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
         """Return what makes steps of the units that the framework hands it."""
 
         def resolve(operation: DurableOperationId, tool: object | None, name: str) -> Any:
-            return UNMARKED if tool is None and not name else calls_of(tool, name, self._effects)
+            if tool is None and not name:
+                return UNMARKED
+            calls = calls_of(tool, name, self._effects)
+            if calls is False and getattr(operation, "toolset_kind", "") == "mcp":
+                raise WrongUse(f"the tool {name!r} is one of an MCP server, whose calls are steps; give it an effect")
+            return calls
 
         return StepBackend(
             model=self._model,
@@ -139,24 +143,6 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
     def get_default_conversation_id(self, run_id: str) -> str | None:
         """Return an id for the conversation that is the same in each execution."""
         return conversation_id_from_run_id(run_id) if self.in_durable_context else None
-
-    async def get_run_start_time(self, run_id: str) -> datetime | None:
-        """Return when the agent's run began, which does not change when it is taken over."""
-        place = here.get()
-        if not isinstance(place, InBody):
-            return None
-
-        async def began() -> str:
-            return now().isoformat()
-
-        with placed(InBody(place.ops, self._branch(place, run_id))):
-            return datetime.fromisoformat(
-                await journaled("began", began, encode=_same, decode=_same, settings=READ, key="began")
-            )
-
-    def get_run_clock(self) -> Callable[[], datetime] | None:
-        """Return a clock for the timeouts of an agent's run: it stands while the agent is told what is recorded."""
-        return _clock if self.in_durable_context else None
 
     def _branch(self, place: InBody, run_id: str) -> Branch:
         runs = self._runs.setdefault(place.ops, {})
@@ -263,10 +249,6 @@ def _same(value: Any) -> Any:
 
 async def _nothing() -> None:
     return None
-
-
-def _clock() -> datetime:
-    return now()
 
 
 def _shown(prompt: Any) -> Any:
