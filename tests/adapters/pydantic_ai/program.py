@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,19 @@ def work(store: str, url: str, effects: str, kill: str) -> None:
             await run.result()
 
     asyncio.run(main())
+
+
+TOO_LATE = 7
+
+
+def answer(store: str, id: str, who: int) -> None:
+    """Be a process that answers a question, and ends with TOO_LATE where another one was heard."""
+
+    async def main() -> None:
+        async with App(store, worker=False) as app:
+            await app.approve(id, by=f"process {who}")
+
+    try:
+        asyncio.run(main())
+    except outlast.AlreadyAnswered:
+        sys.exit(TOO_LATE)

@@ -57,7 +57,7 @@ class Scene:
         """Run the agent in a process of its own until that ends; return how it ended."""
         self.kill = kill
         arguments = (self.store, self.stand_in.url, str(self.effects_file), kill)
-        self.process = PROCESSES.Process(target=program.work, args=arguments)
+        self.process = PROCESSES.Process(target=program.work, args=arguments, daemon=True)
         self._ended.clear()
         self.process.start()
         await asyncio.to_thread(self.process.join, ENDS_WITHIN_S)
