@@ -143,6 +143,28 @@ async def test_limits_of_usage_hold_across_a_restart(provider: Provider, restart
     assert provider.times == 5
 
 
+async def test_a_budget_of_the_run_stops_its_agent(provider: Provider, restart: Restart, open_app: OpenApp) -> None:
+    provider.script = lambda asked: Reply(calls=(ToolCall(f"c{len(asked.results())}", "act", {"amount": 1}),))
+    agent = Agent(provider.model(), name="agent", capabilities=[Durable()])
+
+    @agent.tool(metadata={"outlast": False})
+    async def act(ctx: RunContext[None], amount: int) -> str:
+        if ctx.run_step == 2:
+            await restart.point()
+        return "on"
+
+    @workflow(loop="native", max_tokens=40)
+    async def go() -> str:
+        return (await agent.run("go")).output
+
+    run_id = await restart.run(go())
+    async with open_app() as app:
+        run = await app.get(run_id)
+        await failed_with(run, outlast.BudgetExceeded)
+        assert (await run.usage()).spent.total == 45
+    assert provider.times == 3  # of 15 tokens each
+
+
 async def test_errors_of_a_model_are_recorded_and_come_as_they_are(provider: Provider, restart: Restart) -> None:
     provider.script = lambda asked: Reply("too much", status=429)
     agent = Agent(provider.model(), name="agent", capabilities=[Durable()])

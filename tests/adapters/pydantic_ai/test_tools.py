@@ -212,7 +212,7 @@ async def test_an_agent_in_the_step_of_a_tool_without_a_mark_is_refused(provider
 
 
 async def test_an_agent_in_a_marked_tool_is_one_step_and_its_usage_counts_after_a_restart(
-    provider: Provider, restart: Restart
+    provider: Provider, restart: Restart, open_app: OpenApp
 ) -> None:
     main, called = provider.calls(CALL), []
     sub = Agent(provider.model(), name="sub", capabilities=[Durable()])
@@ -237,7 +237,12 @@ async def test_an_agent_in_a_marked_tool_is_one_step_and_its_usage_counts_after_
         await restart.point()
         return [usage.requests, usage.input_tokens]
 
-    assert await restart.result(go()) == [3, 120]
+    run_id = await restart.run(go())
+    async with open_app() as app:
+        run = await app.get(run_id)
+        assert await run.result() == [3, 120]
+        used = await run.usage()
+    assert used.spent.total == 135
     assert usages == [(3, 120), (3, 120)]
     assert called == [5]
 

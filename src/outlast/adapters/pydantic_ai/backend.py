@@ -20,6 +20,8 @@ from pydantic_ai.durable_exec import (
     DurableOperationId,
     EventStreamHandlerId,
     JournalCallableOperationBackend,
+    ModelCompactMessagesId,
+    ModelRequestId,
     ToolsetCallToolId,
     ToolsetGetInstructionsId,
     ToolsetGetToolsId,
@@ -27,6 +29,7 @@ from pydantic_ai.durable_exec import (
     record_durable_unit,
 )
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
@@ -35,6 +38,7 @@ from outlast.adapters.pydantic_ai.effects import UNMARKED, ToolCalls
 from outlast.adapters.pydantic_ai.streaming import relay_here
 from outlast.core.identity import here
 from outlast.core.settings import Settings
+from outlast.runtime.run_usage import record_usage
 
 READ = Settings().with_(effect="pure", check_args=False)
 TOLD = Settings().with_(check_args=False)
@@ -108,6 +112,8 @@ class StepBackend(JournalCallableOperationBackend[Any]):
             tool = ToolHere(step.name, marked) if is_tool else None
             tool_here.set(tool)
             payload = await body()
+            if isinstance(operation_id, ModelRequestId | ModelCompactMessagesId):
+                tell_usage(JSON_CODEC.load(ModelResponse, payload))
             return payload if tool is None else _with_usage(payload, tool.spent())
 
         try:
@@ -197,6 +203,17 @@ def _whole(error: ModelAPIError) -> ModelAPIError:
     vars(whole).update(known)
     whole.args = error.args
     return whole.with_traceback(error.__traceback__)
+
+
+def tell_usage(response: ModelResponse) -> None:
+    """Tell, in a step, what an answer of a model used."""
+    used = response.usage
+    record_usage(
+        model=response.model_name or "",
+        input_tokens=max(used.input_tokens, used.cache_read_tokens),
+        output_tokens=used.output_tokens,
+        cached_tokens=used.cache_read_tokens,
+    )
 
 
 def _copied(usage: RunUsage) -> RunUsage:

@@ -40,7 +40,7 @@ from pydantic_ai.tools import AgentDepsT, DeferredToolRequests, DeferredToolResu
 from pydantic_core import to_jsonable_python
 
 from outlast.adapters.journaled import MODEL, in_body, journaled
-from outlast.adapters.pydantic_ai.backend import StepBackend, tool_here
+from outlast.adapters.pydantic_ai.backend import StepBackend, tell_usage, tool_here
 from outlast.adapters.pydantic_ai.effects import METADATA_KEY, UNMARKED, Effects, calls_of
 from outlast.adapters.pydantic_ai.streaming import Handler, LiveModel, passing_on
 from outlast.adapters.pydantic_ai.waiting import EventWaiter, allowed
@@ -191,7 +191,10 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
     ) -> ModelResponse:
         """Make steps of the requests to the model, and pass on what is streamed."""
         if not self.in_durable_context:
-            return await super().wrap_model_request(ctx, request_context=request_context, handler=handler)
+            response = await super().wrap_model_request(ctx, request_context=request_context, handler=handler)
+            if isinstance(here.get(), InStep):  # of a tool, or of the user's own
+                tell_usage(response)
+            return response
         _give_times(request_context.messages, ctx.run_id)
 
         async def live(request_context: ModelRequestContext) -> ModelResponse:
