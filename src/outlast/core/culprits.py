@@ -7,14 +7,14 @@ class Culprits:
     """The recorded errors that a run's body was given, and whose they are."""
 
     def __init__(self) -> None:
-        self._given: dict[int, tuple[BaseException, str]] = {}  # each is kept, so that no other gets its address
+        self._given: dict[int, tuple[object, str]] = {}  # each is kept, so that no other gets its address
 
     def remember(self, error: BaseException, key: str) -> None:
         """Note that this error is the outcome of the call with this identity."""
         self._given[id(error)] = (error, key)
 
-    def blame(self, error: BaseException, key: str) -> None:
-        """Say whose an error is that was made of several."""
+    def blame(self, error: object, key: str) -> None:
+        """Say whose an error is that was made of several; or what an error holds that the code makes of an outcome."""
         self._given[id(error)] = (error, key)
 
     def of(self, error: BaseException) -> str:
@@ -30,5 +30,8 @@ class Culprits:
                 return self._given[id(e)][1]
             if isinstance(e, BaseExceptionGroup):
                 todo += e.exceptions
+            for thing in vars(e).values():  # a client's own error, with the response that a step was answered with
+                if id(thing) in self._given:
+                    return self._given[id(thing)][1]
             todo += [e.__cause__, e.__context__]
         return ""
