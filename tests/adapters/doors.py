@@ -12,6 +12,7 @@ PACKAGE = ROOT / "src" / "outlast"
 ADAPTERS = sorted(path.parent.name for path in (PACKAGE / "adapters").glob("*/__init__.py"))
 
 MODULES = {
+    "http": ("httpx2", "httpx"),
     "langgraph": ("langgraph", "langchain_core"),
     "pydantic_ai": ("pydantic_ai",),
 }

@@ -1,0 +1,1 @@
+"""Under any client that is built on httpx or httpx2."""
