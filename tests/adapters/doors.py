@@ -29,6 +29,11 @@ def door(adapter: str) -> ModuleType:
     return importlib.import_module(f"outlast.{adapter}")
 
 
+def extra_of(adapter: str) -> str:
+    """Return the extra that brings an adapter's framework, as pip spells it."""
+    return adapter.replace("_", "-")
+
+
 def page_of(adapter: str) -> Path:
     """Return the page on an adapter."""
-    return ROOT / "docs" / f"{adapter.replace('_', '-')}.md"
+    return ROOT / "docs" / f"{extra_of(adapter)}.md"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.doors import ADAPTERS, MODULES, PACKAGE, ROOT, door, is_installed, page_of
+from tests.adapters.doors import ADAPTERS, MODULES, PACKAGE, ROOT, door, extra_of, is_installed, page_of
 from tests.docs.pages import text_of
 from tests.docs.running import run_page
 
@@ -37,14 +37,14 @@ def test_outlast_loads_no_adapter() -> None:
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_a_framework_that_is_missing_is_named_with_the_extra_that_brings_it(adapter: str) -> None:
     printed = _python(WITHOUT.format(adapter=adapter, modules=MODULES[adapter]))
-    assert f"pip install 'outlast[{adapter}]'" in printed
+    assert f"pip install 'outlast[{extra_of(adapter)}]'" in printed
     assert printed.startswith(f"outlast.{adapter} needs ")
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_an_adapter_has_an_extra_a_door_tests_pins_and_a_page(adapter: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert adapter in project["project"]["optional-dependencies"]
+    assert extra_of(adapter) in project["project"]["optional-dependencies"]
     places = (
         PACKAGE / f"{adapter}.py",
         ROOT / "tests" / "adapters" / adapter / "requirements.txt",

@@ -18,6 +18,7 @@ def needs(extra: str) -> Iterator[None]:
         if (error.name or "").partition(".")[0] == "outlast":
             raise
         raise ImportError(
-            f"outlast.{extra} needs {error.name!r}, which is not installed: pip install 'outlast[{extra}]'",
+            f"outlast.{extra} needs {error.name!r}, which is not installed: "
+            f"pip install 'outlast[{extra.replace('_', '-')}]'",  # older releases of pip know no extra by an underscore
             name=error.name,
         ) from error
