@@ -1,4 +1,4 @@
-"""Outlast under Pydantic AI: `pip install 'outlast[pydantic_ai]'`."""
+"""Outlast under Pydantic AI: `pip install 'outlast[pydantic-ai]'`."""
 
 from outlast.adapters.extras import needs
 

@@ -14,6 +14,7 @@ ADAPTERS = sorted(path.parent.name for path in (PACKAGE / "adapters").glob("*/__
 MODULES = {
     "http": ("httpx2", "httpx"),
     "langgraph": ("langgraph", "langchain_core"),
+    "openai_agents": ("agents", "openai"),
     "pydantic_ai": ("pydantic_ai",),
 }
 """The modules that an adapter's framework brings; by the first it is known whether it is installed."""

@@ -1,0 +1,132 @@
+"""The runner: each run of an agent in the body of an Outlast run is a scope, in which its calls are recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from agents import Agent, RunResult, RunResultStreaming, RunState
+from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
+from pydantic_core import to_json
+
+import outlast
+from outlast.adapters.journaled import MODEL, in_body
+from outlast.adapters.openai_agents import seams
+from outlast.adapters.openai_agents.sessions import DurableSession
+from outlast.adapters.openai_agents.settings import Entered, Told, entered
+from outlast.core.effects import InBody
+from outlast.core.errors import WrongUse
+from outlast.core.identity import here
+from outlast.core.queues import Rate
+from outlast.core.retry import Retry
+from outlast.core.settings import Settings
+
+Effect = Literal["pure", "idempotent", "once"]
+
+
+class DurableRunner(AgentRunner):
+    """A runner whose agents survive the process: in an Outlast run, calls of models and of tools are steps.
+
+    `install` makes one and has `Runner.run` use it. Elsewhere than in the body of a run it does what the SDK's own
+    runner does.
+
+    - `retry`, `timeout`, `rate`: of calls of models, as those of `@step`. An answer that is streamed is not retried.
+    - `effects`: what tools do to the world, by their names: an effect, or what `outlast.effect` takes.
+    - `tokens`: the stream of the run that the text of streamed answers is written to; None for none.
+    """
+
+    def __init__(
+        self,
+        *,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        rate: Rate | tuple[Rate, ...] | None = None,
+        effects: Mapping[str, Effect | Mapping[str, Any]] | None = None,
+        tokens: str | None = "tokens",
+    ) -> None:
+        seams.put_in_place()
+        model = MODEL.with_(retry=retry, timeout=timeout, rate=rate)
+        said = {
+            name: Settings().with_(**(effect if isinstance(effect, Mapping) else {"effect": effect}))
+            for name, effect in (effects or {}).items()
+        }
+        self._told = Told(model, said, tokens)
+
+    async def run(self, starting_agent: Agent[Any], input: Any, **kwargs: Any) -> RunResult:
+        """Run an agent, as `Runner.run` does. Raises WrongUse for what cannot be recorded."""
+        if not in_body():
+            return await super().run(starting_agent, input, **kwargs)
+        with self._enter(starting_agent, input, kwargs):
+            return await super().run(starting_agent, input, **kwargs)
+
+    def run_streamed(self, starting_agent: Agent[Any], input: Any, **kwargs: Any) -> RunResultStreaming:
+        """Run an agent, as `Runner.run_streamed` does. Raises WrongUse for what cannot be recorded."""
+        if not in_body():
+            return super().run_streamed(starting_agent, input, **kwargs)
+        with self._enter(starting_agent, input, kwargs):  # the tasks that it makes take the context with them
+            return super().run_streamed(starting_agent, input, **kwargs)
+
+    @contextmanager
+    def _enter(self, agent: Agent[Any], input: Any, kwargs: dict[str, Any]) -> Iterator[None]:
+        _check(kwargs)
+        session = kwargs.get("session")
+        if session is not None and type(session) is not DurableSession:
+            kwargs["session"] = DurableSession(session)
+        outer = entered.get()
+        inner = Entered(self._told) if outer is None else Entered(outer.told, outer.depth + 1)
+        with outlast.scope(f"{agent.name}~{_digest(input)}"):
+            token = entered.set(inner)
+            try:
+                yield
+            finally:
+                entered.reset(token)
+
+
+def install(
+    *,
+    retry: Retry | None = None,
+    timeout: float | None = None,
+    rate: Rate | tuple[Rate, ...] | None = None,
+    effects: Mapping[str, Effect | Mapping[str, Any]] | None = None,
+    tokens: str | None = "tokens",
+) -> DurableRunner:
+    """Have `Runner.run` and its like record what agents do in the body of an Outlast run; return the runner.
+
+    Call it once, before agents run. The settings are those of `DurableRunner`. Elsewhere than in a run all is as it
+    was. Raises WrongUse for a version of the SDK that is built otherwise.
+    """
+    runner = DurableRunner(retry=retry, timeout=timeout, rate=rate, effects=effects, tokens=tokens)
+    set_default_agent_runner(runner)
+    return runner
+
+
+def _digest(given: Any) -> str:
+    """Return what tells a run of an agent from others of it that go on at the same time."""
+    if isinstance(given, RunState):
+        given = ["resumed", *(item.call_id for item in given.get_interruptions()), len(given._model_responses)]
+    text = to_json(given, fallback=lambda value: type(value).__qualname__)
+    return hashlib.blake2b(text, digest_size=4).hexdigest()
+
+
+def _check(kwargs: Mapping[str, Any]) -> None:
+    place = here.get()
+    if isinstance(place, InBody) and not hasattr(place.ops, "scopes"):
+        raise WrongUse(
+            f"run {place.ops.run_id}: an agent of the OpenAI Agents SDK does I/O of its own, for which the workflow "
+            f"{place.ops.workflow} has to run on the worker's loop: @workflow(loop='native')"
+        )
+    if not isinstance(get_default_agent_runner(), DurableRunner):
+        raise WrongUse(
+            "agents that run as tools go by the SDK's default runner, which is not a durable one; call "
+            "outlast.openai_agents.install() once, before agents run"
+        )
+    if kwargs.get("conversation_id") is not None:
+        raise WrongUse(
+            "conversation_id= has the provider keep the conversation, to which a call that is made again after a crash "
+            "would add its input again; give the run a session="
+        )
+    config = kwargs.get("run_config")
+    if (config.get("sandbox") if isinstance(config, Mapping) else getattr(config, "sandbox", None)) is not None:
+        raise WrongUse("what an agent does in a sandbox cannot be recorded, and would be done again after a crash")
