@@ -1,10 +1,7 @@
 """An agent with all that a crash could spoil: parallel tools, a sub-agent, an approval, a handoff back and forth.
 
-Run as a program it does its work in a process that the tests kill:
-
-    python -m tests.adapters.openai_agents.desk FOLDER STAND_IN_URL RUN_ID KIND [POINT]
-
-It dies by SIGKILL at the point of this number, of those that it passes: before, in and after each call.
+It runs in a process that dies by SIGKILL at the point of a number, of those that it passes: before, in and after each
+call. Then it runs in the process of the test.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ import itertools
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +56,8 @@ class Scene:
         """Return the notes of one kind."""
         return [line for line in self.lines() if line["what"] == what]
 
+
+RUN = "desk-1"
 
 scene = Scene()
 
@@ -201,17 +199,13 @@ def set_up(folder: Path, stand_in: str, dies_at: int | None = None) -> Scene:
     return scene
 
 
-async def main(run_id: str, streamed: bool) -> None:
-    """Start the run, and work until it has ended."""
-    assert scene.client is not None
-    async with scene.client, App(scene.store) as app:
-        run = await app.start(desk("help", streamed), id=run_id)
-        await run.result()
+def work_until_killed(folder: Path, url: str, streamed: bool, dies_at: int) -> None:
+    """Start the run in this process, and work on it."""
 
+    async def work() -> None:
+        assert scene.client is not None
+        async with scene.client, App(scene.store) as app:
+            await (await app.start(desk("help", streamed), id=RUN)).result()
 
-if __name__ == "__main__":
-    folder, url, run_id, kind, *numbers = sys.argv[1:]
-    from tests.adapters.openai_agents import desk as this  # the module that the workflow's name says
-
-    this.set_up(Path(folder), url, int(numbers[0]) if numbers else None)
-    asyncio.run(this.main(run_id, kind == "streamed"))
+    set_up(folder, url, dies_at)
+    asyncio.run(work())

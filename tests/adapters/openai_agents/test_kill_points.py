@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
-import sys
+import signal
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from agents import SQLiteSession
 
 from outlast import App, Run
 from tests.adapters.openai_agents import desk
+from tests.adapters.openai_agents.scenes import processes
 from tests.adapters.stand_in import StandIn, serving
 
 POINTS = {"whole": 20, "streamed": 23}
@@ -88,16 +88,15 @@ def test_whichever_point_a_process_dies_at_another_one_finishes(
 
 def _killed_at(number: int, kind: str, stand_in: StandIn) -> None:
     """Run the desk in a process that dies at a point. Those behind the approvals need somebody who answers."""
-    command = [sys.executable, "-m", "tests.adapters.openai_agents.desk"]
-    child = subprocess.Popen(
-        [*command, str(desk.scene.folder), stand_in.url, "desk-1", kind, str(number)], stdout=subprocess.PIPE, text=True
-    )
+    work = (desk.scene.folder, stand_in.url, kind == "streamed", number)
+    child = processes.Process(target=desk.work_until_killed, args=work)
+    child.start()
     try:
-        asyncio.run(_approve_all(lambda: child.poll() is None))
-        assert child.wait(60) == -9
+        asyncio.run(_approve_all(child.is_alive))
+        child.join(60)
+        assert child.exitcode == -signal.SIGKILL
     finally:
         child.kill()
-        child.communicate()
 
 
 async def _approve_all(alive: Any) -> None:
@@ -116,7 +115,7 @@ async def _approve(app: App) -> None:
 async def _finish(kind: str) -> str:
     assert desk.scene.client is not None
     async with desk.scene.client, App(desk.scene.store) as app:
-        run = await app.start(desk.desk("help", kind == "streamed"), id="desk-1")
+        run = await app.start(desk.desk("help", kind == "streamed"), id=desk.RUN)
         answering = asyncio.create_task(_approve_while_running(app, run))
         try:
             return await run.result(timeout=60)
@@ -135,16 +134,8 @@ async def _approve_while_running(app: App, run: Run[Any]) -> None:
 async def _recorded() -> Counter[str]:
     """Return how many steps of each name have an outcome."""
     async with App(desk.scene.store, worker=False) as app:
-        if not [run async for run in _runs(app)]:
-            return Counter()
-        run = await app.get("desk-1")
-        steps = await run.steps()
+        steps = await (await app.get(desk.RUN)).steps()  # no point comes before the run is started
     return Counter(step.name for step in steps if step.state == "done")
-
-
-async def _runs(app: App) -> Any:
-    for run in await app.runs():
-        yield run
 
 
 async def _session(folder: Path) -> list[Any]:

@@ -12,10 +12,9 @@ from typing import Any
 
 from agents import GuardrailFunctionOutput, InputGuardrailResult, OutputGuardrailResult, ToolGuardrailFunctionOutput
 
-import outlast
-from outlast.adapters.journaled import MODEL, journaled
+from outlast.adapters.journaled import journaled
 from outlast.adapters.openai_agents.outcomes import same, storable
-from outlast.adapters.openai_agents.settings import durable
+from outlast.adapters.openai_agents.settings import NOTED, durable, scoped
 
 
 async def check_input(
@@ -58,11 +57,11 @@ async def _verdict(kind: str, name: str, check: Callable[[], Awaitable[Any]]) ->
     if durable() is None:
         return await check()
     key = f"{kind}:{name}"
-    with outlast.scope(f"guardrail:{key}"):
+    with scoped(f"guardrail:{key}"):
         verdict = await check()
     verdict.output_info = storable(verdict.output_info)
 
     async def decided() -> Any:
         return verdict
 
-    return await journaled("guardrail", decided, encode=same, decode=same, settings=MODEL, key=key)
+    return await journaled("guardrail", decided, encode=same, decode=same, settings=NOTED, key=key)

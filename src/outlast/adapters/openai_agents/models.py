@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
-from agents import ComputerTool, CustomTool, Model, ModelResponse, ShellTool, Tool
+from agents import ComputerTool, CustomTool, FunctionTool, Model, ModelResponse, ShellTool, Tool
 from agents.tool import ApplyPatchTool, LocalShellTool
 
+import outlast
 from outlast.adapters.journaled import in_body, journaled
 from outlast.adapters.openai_agents import model_errors
 from outlast.adapters.openai_agents.outcomes import same
 from outlast.adapters.openai_agents.settings import Entered, durable
 from outlast.adapters.openai_agents.streaming import Streamed
+from outlast.adapters.openai_agents.tools import settings_of
 from outlast.core.errors import WrongUse
 from outlast.core.settings import Settings
 
@@ -56,7 +58,9 @@ class RecordedModel:
 
         async def ask() -> ModelResponse:
             with model_errors.kept():
-                return await self._model.get_response(*args, **kwargs)
+                response = await self._model.get_response(*args, **kwargs)
+            self._tell(response.usage)
+            return response
 
         with model_errors.restored():
             response: ModelResponse = await self._step(ask)
@@ -70,10 +74,25 @@ class RecordedModel:
             return
         self._check(args, kwargs)
         tokens = self._run.told.tokens if self._run.depth == 0 else None
-        streamed = Streamed(lambda: self._model.stream_response(*args, **kwargs), tokens)
+        streamed = Streamed(lambda: self._model.stream_response(*args, **kwargs), tokens, self._tell)
         with model_errors.restored():
             async for event in streamed.events(self._step_without_retries):
                 yield event
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self._model, "model", type(self._model).__name__))
+
+    def _tell(self, usage: Any) -> None:
+        """Say in the step what a call used: the SDK's own words for it, or those of a streamed answer."""
+        if usage is not None:
+            cached = getattr(usage.input_tokens_details, "cached_tokens", None) or 0
+            outlast.record_usage(
+                model=self._name,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached_tokens=min(cached, usage.input_tokens),
+            )
 
     async def _step_without_retries(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Record an answer whose beginning others may have seen: it is not begun again beneath them."""
@@ -81,13 +100,15 @@ class RecordedModel:
 
     async def _step(self, ask: Callable[[], Awaitable[Any]], settings: Settings | None = None) -> Any:
         settings = settings or self._run.told.model
-        said = {"agent": self._agent, "model": str(getattr(self._model, "model", type(self._model).__name__))}
+        said = {"agent": self._agent, "model": self._name}
         return await journaled(NAME, ask, encode=same, decode=same, settings=settings, arguments=said)
 
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tools: list[Tool] = kwargs["tools"] if "tools" in kwargs else args[3]
         for tool in tools:
-            if isinstance(tool, _NOT_RECORDED) and not _is_hosted(tool):
+            if isinstance(tool, FunctionTool):
+                settings_of(tool, self._run)
+            elif isinstance(tool, _NOT_RECORDED) and not _is_hosted(tool):
                 raise WrongUse(
                     f"agent {self._agent!r} has the tool {tool.name!r}, a {type(tool).__name__}: what it does on this "
                     "machine cannot be recorded, and would be done again after a crash; make it a function_tool"

@@ -11,11 +11,10 @@ from agents import Agent, RunResult, RunResultStreaming, RunState
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 from pydantic_core import to_json
 
-import outlast
 from outlast.adapters.journaled import MODEL, in_body
 from outlast.adapters.openai_agents import seams
 from outlast.adapters.openai_agents.sessions import DurableSession
-from outlast.adapters.openai_agents.settings import Entered, Told, entered
+from outlast.adapters.openai_agents.settings import Entered, Told, entered, scoped
 from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
@@ -76,7 +75,7 @@ class DurableRunner(AgentRunner):
             kwargs["session"] = DurableSession(session)
         outer = entered.get()
         inner = Entered(self._told) if outer is None else Entered(outer.told, outer.depth + 1)
-        with outlast.scope(f"{agent.name}~{_digest(input)}"):
+        with scoped(f"{agent.name}~{_digest(input)}"):
             token = entered.set(inner)
             try:
                 yield

@@ -18,8 +18,9 @@ from typing import Any
 from agents.memory import OpenAIConversationsSession
 from agents.run_internal.items import fingerprint_input_item
 
-from outlast.adapters.journaled import MODEL, in_body, journaled
+from outlast.adapters.journaled import in_body, journaled
 from outlast.adapters.openai_agents.outcomes import same
+from outlast.adapters.openai_agents.settings import NOTED
 from outlast.core.errors import OutlastError, WrongUse
 from outlast.core.settings import Settings
 
@@ -66,7 +67,7 @@ class DurableSession:
 
         if not in_body():
             return await read()
-        items: list[Any] = await journaled("session_get_items", read, encode=same, decode=list, settings=MODEL)
+        items: list[Any] = await journaled("session_get_items", read, encode=same, decode=list, settings=NOTED)
         if self._before is None:
             self._know(items, limit if limit is not None else getattr(self._session.session_settings, "limit", None))
         return items
@@ -127,7 +128,7 @@ class DurableSession:
                 items = await self._read(limit, more)
                 return [items[-TAIL:], len(items)]
 
-            items, found = await journaled("session_look", look, encode=same, decode=list, settings=MODEL)
+            items, found = await journaled("session_look", look, encode=same, decode=list, settings=NOTED)
             self._before = items
             self._count = found if found < limit else None
         assert self._before is not None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.adapters.journaled import MODEL, in_body
+from outlast.core.effects import InBody
+from outlast.core.identity import here
 from outlast.core.settings import Settings
+
+NOTED = Settings().with_(effect="pure", check_args=False)
+"""How that is recorded which calls no model."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,18 @@ class Entered:
 
 entered: ContextVar[Entered | None] = ContextVar("outlast_openai_agents", default=None)
 """The run of an agent in which this code is."""
+
+
+@contextmanager
+def scoped(key: str) -> Iterator[None]:
+    """Enter a scope of the body, in whichever thread its code is: agents may be run in one by `Runner.run_sync`."""
+    place = here.get()
+    assert isinstance(place, InBody)
+    token = here.set(InBody(place.ops, place.branch.current().scope(key)))
+    try:
+        yield
+    finally:
+        here.reset(token)
 
 
 def durable() -> Entered | None:

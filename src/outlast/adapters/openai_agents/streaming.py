@@ -34,18 +34,23 @@ ENDS = ("response.completed", "response.incomplete", "response.failed", "respons
 
 
 class Streamed:
-    """One streamed answer. `ask` opens the model's stream; `tokens` is the run's stream for its text."""
+    """One streamed answer.
 
-    def __init__(self, ask: Callable[[], AsyncIterator[Any]], tokens: str | None) -> None:
+    `ask` opens the model's stream, `tokens` is the run's stream for its text, `tell` is told what the answer used.
+    """
+
+    def __init__(self, ask: Callable[[], AsyncIterator[Any]], tokens: str | None, tell: Callable[[Any], None]) -> None:
         self._ask = ask
+        self._tell = tell
         self._tokens = tokens
         self._live: asyncio.Queue[Any] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()  # of whom is told; the step has the worker's
         self._asked = False
 
     async def events(self, step: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]) -> AsyncIterator[Any]:
         """Yield the events of the answer; `step` records what a function gives."""
         answer = asyncio.ensure_future(step(self._read))
-        answer.add_done_callback(lambda _: self._live.put_nowait(None))
+        answer.add_done_callback(lambda _: self._pass_on(None))
         try:
             while (event := await self._live.get()) is not None:
                 yield event
@@ -60,6 +65,12 @@ class Streamed:
                 answer.cancel()
                 await asyncio.wait([answer])
 
+    def _pass_on(self, event: Any) -> None:
+        if asyncio.get_running_loop() is self._loop:
+            self._live.put_nowait(event)
+        else:
+            self._loop.call_soon_threadsafe(self._live.put_nowait, event)
+
     async def _read(self) -> Any:
         """In the step: read the model's stream, and return the event that ends it."""
         self._asked = True
@@ -70,11 +81,12 @@ class Streamed:
                     if event.type in ENDS:
                         end = event
                         continue
-                    self._live.put_nowait(event)
+                    self._pass_on(event)
                     if self._tokens is not None and event.type == "response.output_text.delta":
                         tokens = outlast.stream(self._tokens)
                         tokens.write(event.delta)
                         await tokens.drain()
+        self._tell(getattr(getattr(end, "response", None), "usage", None))
         return end
 
 

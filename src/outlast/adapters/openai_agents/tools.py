@@ -18,11 +18,10 @@ from typing import Any
 from agents import FunctionTool
 from agents.tool import _FailureHandlingFunctionToolInvoker
 
-import outlast
 from outlast.adapters.journaled import journaled
 from outlast.adapters.openai_agents.mcp_tools import effect_by_hints, with_key
 from outlast.adapters.openai_agents.outcomes import same, storable
-from outlast.adapters.openai_agents.settings import Entered, durable
+from outlast.adapters.openai_agents.settings import Entered, durable, scoped
 from outlast.core.errors import WrongUse
 from outlast.core.marking import effect_of
 from outlast.core.records import Effect
@@ -49,7 +48,7 @@ async def invoke(
     if run is None:
         return await original(function_tool=function_tool, context=context, arguments=arguments)
     if function_tool._is_agent_tool:
-        with outlast.scope(f"{function_tool.name}:{context.tool_call_id}"):
+        with scoped(f"{function_tool.name}:{context.tool_call_id}"):
             return await original(function_tool=function_tool, context=context, arguments=arguments)
     recorded = recorded_tool(function_tool, run, context.tool_call_id)
     return await original(function_tool=recorded, context=context, arguments=arguments)
