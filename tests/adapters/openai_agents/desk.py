@@ -21,7 +21,7 @@ from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from openai import AsyncOpenAI
 
 import outlast
-from outlast import App, DidNotHappen, Happened, workflow
+from outlast import AlreadyAnswered, App, DidNotHappen, Happened, workflow
 from outlast.openai_agents import decide, install
 from tests.adapters.stand_in import Asked, Reply, ToolCall
 
@@ -209,3 +209,18 @@ def work_until_killed(folder: Path, url: str, streamed: bool, dies_at: int) -> N
 
     set_up(folder, url, dies_at)
     asyncio.run(work())
+
+
+def answer(store: str, approval: str, yes: bool, ledger: Path) -> None:
+    """Answer an approval in this process, and note whether that counts."""
+
+    async def say() -> None:
+        async with App(store, worker=False) as app:
+            try:
+                await (app.approve if yes else app.reject)(approval, by="somebody")
+            except AlreadyAnswered:
+                return
+        with ledger.open("a") as file:
+            file.write(f"{approval} {'approved' if yes else 'rejected'}\n")
+
+    asyncio.run(say())
