@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Runner, function_tool
+from agents import Agent, RunContextWrapper, Runner, function_tool
 from agents.mcp import MCPServerStdio
 
 import outlast
@@ -185,6 +188,65 @@ def test_a_tool_of_an_mcp_server_is_a_step_and_its_server_gets_the_key(tmp_path:
 
 def _lines(ledger: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ledger.read_text().splitlines()]
+
+
+@dataclass
+class Desk:
+    """What tools share. A lock is what no journal keeps."""
+
+    customer: str = ""
+    notes: list[str] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.Lock)
+
+
+@function_tool
+async def greet(context: RunContextWrapper[Any], name: str) -> str:
+    """Note who is here."""
+    shared = context.context
+    if isinstance(shared, dict):
+        shared["customer"] = name
+        shared.setdefault("notes", []).append(f"{name} came")
+        shared.pop("nobody", None)
+    else:
+        with shared.lock:
+            shared.customer = name
+            shared.notes.append(f"{name} came")
+    return f"hello {name}"
+
+
+@pytest.mark.parametrize("make", [Desk, lambda: {"nobody": True}])
+def test_what_tools_change_in_the_context_is_there_in_a_replay(make: Callable[[], Any], tmp_path: Path) -> None:
+    seen: list[Any] = []
+    fails = [True]
+
+    def instructions(context: Any, agent: Any) -> str:
+        shared = context.context
+        return f"with {shared.get('customer') if isinstance(shared, dict) else shared.customer}"
+
+    async def main() -> None:
+        async with asked(calls(("greet", {"name": "ada"}), ("greet", {"name": "bob"})), tmp_path) as (model, stand_in):
+
+            async def body() -> Any:
+                shared = make()
+                agent = Agent("helper", instructions=instructions, model=model, tools=[greet])
+                await Runner.run(agent, "help", context=shared)
+                if isinstance(shared, Desk):
+                    seen.append((shared.customer, shared.notes, shared.lock.locked()))
+                else:
+                    seen.append(shared)
+                if fails:
+                    raise RuntimeError("once more")
+
+            with pytest.raises(RuntimeError, match="once more"):
+                await durably(body, tmp_path)
+            fails.clear()
+            await again(tmp_path)
+            assert stand_in.asked()[1]["messages"][0]["content"] == "with bob"
+            assert len(stand_in.asked()) == 2
+
+    asyncio.run(main())
+    assert seen[0] == seen[1]
+    assert len(str(seen[0])) > 30
 
 
 def test_a_sub_agent_is_a_scope_whose_failure_its_caller_is_told(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from agents import FunctionTool
 from agents.tool import _FailureHandlingFunctionToolInvoker
 
 from outlast.adapters.journaled import journaled
+from outlast.adapters.openai_agents.contexts import Changes, changes, seen
 from outlast.adapters.openai_agents.mcp_tools import effect_by_hints, with_key
 from outlast.adapters.openai_agents.outcomes import same, storable
 from outlast.adapters.openai_agents.settings import Entered, durable, scoped
@@ -33,11 +34,16 @@ _NOT_IN_NAMES = re.compile(r"[/#.\[\]!%:]")
 
 
 @dataclass(frozen=True)
-class WithCustomData:
-    """What a tool of an MCP server gave, and what the program's own extractor made of it for the item of the result."""
+class Outcome:
+    """What a call gave, where that is more than the tool's output.
+
+    `custom_data` is what the program's own extractor made of the answer of an MCP server, for the item of the result.
+    `changes` is what the tool has changed in the context object.
+    """
 
     output: Any
     custom_data: Any
+    changes: Changes
 
 
 async def invoke(
@@ -86,18 +92,26 @@ def _as_step(call: Invoke, name: str, settings: Settings, call_id: str) -> Invok
 
     @functools.wraps(call)
     async def step(context: Any, arguments: str) -> Any:
+        made = False
+
         async def make() -> Any:
+            nonlocal made
+            made, before = True, seen(context.context)
             output = storable(await with_key(call)(context, arguments))
-            custom_data = getattr(context, "_custom_data", None)
-            return output if custom_data is None else WithCustomData(output, storable(custom_data))
+            custom_data, changed = getattr(context, "_custom_data", None), changes(before, context.context)
+            if custom_data is None and not changed:
+                return output
+            return Outcome(output, storable(custom_data), changed)
 
         outcome = await journaled(
             name, make, encode=same, decode=same, settings=settings, key=call_id, arguments=_named(arguments)
         )
-        if isinstance(outcome, WithCustomData):
-            context._custom_data = outcome.custom_data
-            return outcome.output
-        return outcome
+        if not isinstance(outcome, Outcome):
+            return outcome
+        context._custom_data = outcome.custom_data
+        if not made:
+            outcome.changes.make(context.context)
+        return outcome.output
 
     return step
 
