@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from agents import (
     RunHooks,
     Runner,
     ToolOutputText,
+    TracingProcessor,
     function_tool,
     input_guardrail,
     output_guardrail,
+    set_trace_processors,
+    set_tracing_disabled,
 )
 from agents.run_config import CallModelData, ModelInputData
 from pydantic import BaseModel
@@ -189,6 +193,59 @@ async def in_pieces(model: Model) -> Any:
     return result.final_output, pieces, [type(item).__name__ for item in result.new_items]
 
 
+class Spans(TracingProcessor):
+    """Notes the spans of a trace, with what they lie in."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
+        self.noted: list[str] = []
+
+    def on_span_start(self, span: Any) -> None:
+        self.kinds[span.span_id] = span.span_data.type
+
+    def on_span_end(self, span: Any) -> None:
+        self.noted.append(f"{span.span_data.type} in {self.kinds.get(span.parent_id or '', 'a trace')}")
+
+    def on_trace_start(self, trace: Any) -> None:
+        pass
+
+    on_trace_end = on_trace_start
+
+    def shutdown(self) -> None:
+        pass
+
+    force_flush = shutdown
+
+
+who: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+@function_tool
+async def asks_who() -> str:
+    """Tell for whom this is."""
+    return who.get()
+
+
+async def in_its_context(model: Model) -> Any:
+    who.set("ada")
+    agent = Agent("helper", model=model, tools=[asks_who])
+    whole = (await Runner.run(agent, "help")).final_output
+    return whole, (await streamed(agent, "help"))[0].final_output
+
+
+async def traced(model: Model) -> Any:
+    spans = Spans()
+    set_trace_processors([spans])
+    set_tracing_disabled(False)
+    try:
+        await Runner.run(Agent("helper", model=model, tools=TOOLS), "help", context="ada")
+        await streamed(Agent("helper", model=model, tools=TOOLS), "help", context="ada")
+    finally:
+        set_tracing_disabled(True)
+        set_trace_processors([])
+    return sorted(spans.noted)
+
+
 SAME: list[tuple[Case, Script]] = [
     (plain, always("hello")),
     (plain, calls("weather")),
@@ -206,6 +263,8 @@ SAME: list[tuple[Case, Script]] = [
     (by_name, always("hello")),
     (stopped_at_a_tool, calls("weather")),
     (too_many_turns, calls("weather")),
+    (in_its_context, calls("asks_who")),
+    (traced, calls("weather")),
     (in_pieces, always("hello to you")),
     (in_pieces, calls("weather")),
     (in_pieces, always("out of order", status=500)),

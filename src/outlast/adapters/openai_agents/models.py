@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, cast
 
 from agents import ComputerTool, CustomTool, FunctionTool, Model, ModelResponse, ShellTool, Tool
@@ -11,6 +11,7 @@ from agents.tool import ApplyPatchTool, LocalShellTool
 import outlast
 from outlast.adapters.journaled import in_body, journaled
 from outlast.adapters.openai_agents import model_errors
+from outlast.adapters.openai_agents.carrying import carrying
 from outlast.adapters.openai_agents.outcomes import same
 from outlast.adapters.openai_agents.settings import Entered, durable
 from outlast.adapters.openai_agents.streaming import Streamed
@@ -94,14 +95,14 @@ class RecordedModel:
                 cached_tokens=min(cached, usage.input_tokens),
             )
 
-    async def _step_without_retries(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def _step_without_retries(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Record an answer whose beginning others may have seen: it is not begun again beneath them."""
         return await self._step(ask, self._run.told.model.with_(retry=None))
 
-    async def _step(self, ask: Callable[[], Awaitable[Any]], settings: Settings | None = None) -> Any:
+    async def _step(self, ask: Callable[[], Coroutine[Any, Any, Any]], settings: Settings | None = None) -> Any:
         settings = settings or self._run.told.model
         said = {"agent": self._agent, "model": self._name}
-        return await journaled(NAME, ask, encode=same, decode=same, settings=settings, arguments=said)
+        return await journaled(NAME, carrying(ask), encode=same, decode=same, settings=settings, arguments=said)
 
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tools: list[Tool] = kwargs["tools"] if "tools" in kwargs else args[3]

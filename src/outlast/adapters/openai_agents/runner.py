@@ -105,7 +105,7 @@ def _digest(given: Any) -> str:
     """Return what tells a run of an agent from others of it that go on at the same time."""
     if isinstance(given, RunState):
         given = ["resumed", *(item.call_id for item in given.get_interruptions()), len(given._model_responses)]
-    text = to_json(given, fallback=lambda value: type(value).__qualname__)
+    text = to_json(given, bytes_mode="base64", fallback=lambda value: type(value).__qualname__)
     return hashlib.blake2b(text, digest_size=4).hexdigest()
 
 

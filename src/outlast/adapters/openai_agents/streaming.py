@@ -12,7 +12,7 @@ item at once: whoever puts the pieces together has the same text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -28,6 +28,8 @@ from openai.types.responses import (
 
 import outlast
 from outlast.adapters.openai_agents import model_errors
+
+Ask = Callable[[], Coroutine[Any, Any, Any]]
 
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.error", "error")
 """The events that end an answer."""
@@ -47,7 +49,9 @@ class Streamed:
         self._loop = asyncio.get_running_loop()  # of whom is told; the step has the worker's
         self._asked = False
 
-    async def events(self, step: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]) -> AsyncIterator[Any]:
+    async def events(
+        self, step: Callable[[Callable[[], Coroutine[Any, Any, Any]]], Coroutine[Any, Any, Any]]
+    ) -> AsyncIterator[Any]:
         """Yield the events of the answer; `step` records what a function gives."""
         answer = asyncio.ensure_future(step(self._read))
         answer.add_done_callback(lambda _: self._pass_on(None))

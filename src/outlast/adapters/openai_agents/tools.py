@@ -19,6 +19,7 @@ from agents import FunctionTool
 from agents.tool import _FailureHandlingFunctionToolInvoker
 
 from outlast.adapters.journaled import journaled
+from outlast.adapters.openai_agents.carrying import carrying
 from outlast.adapters.openai_agents.contexts import Changes, changes, seen
 from outlast.adapters.openai_agents.mcp_tools import effect_by_hints, with_key
 from outlast.adapters.openai_agents.outcomes import same, storable
@@ -104,7 +105,7 @@ def _as_step(call: Invoke, name: str, settings: Settings, call_id: str) -> Invok
             return Outcome(output, storable(custom_data), changed)
 
         outcome = await journaled(
-            name, make, encode=same, decode=same, settings=settings, key=call_id, arguments=_named(arguments)
+            name, carrying(make), encode=same, decode=same, settings=settings, key=call_id, arguments=_named(arguments)
         )
         if not isinstance(outcome, Outcome):
             return outcome

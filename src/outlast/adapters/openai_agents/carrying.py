@@ -1,0 +1,28 @@
+"""A call in a step sees what its caller's context holds: the current trace, the id of a request that logs bear.
+
+A step has a context of its own, as a rule, which holds nothing of its run's body. A framework's calls are made where
+they are made also without Outlast, in the middle of the body's code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from outlast.core.identity import here
+
+T = TypeVar("T")
+
+
+def carrying(make: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], Coroutine[Any, Any, T]]:
+    """Return a function that makes the call in the context of this code, wherever it is called."""
+    context = contextvars.copy_context()
+
+    async def made() -> T:
+        inner = context.copy()
+        inner.run(here.set, here.get())
+        return await asyncio.get_running_loop().create_task(make(), context=inner)
+
+    return made
