@@ -90,6 +90,15 @@ class PointedModel(OpenAIChatCompletionsModel):
         point("after a model")
 
 
+class PointedSession(SQLiteSession):
+    """The SDK's own session, with points around each addition."""
+
+    async def add_items(self, items: Any) -> None:
+        point("before an addition")
+        await super().add_items(items)
+        point("after an addition")
+
+
 def effect(name: str, **more: Any) -> None:
     """What a tool does to the world."""
     point(f"before {name}")
@@ -168,7 +177,7 @@ def make_agents() -> None:
 
 async def turn(given: Any, streamed: bool) -> Any:
     """Run the agent once."""
-    session = SQLiteSession("desk", scene.folder / "sessions.db")
+    session = PointedSession("desk", scene.folder / "sessions.db")
     try:
         if not streamed:
             return await Runner.run(scene.agents["front"], given, session=session)
