@@ -163,6 +163,46 @@ def test_code_of_a_workflow_uses_a_session_by_itself(tmp_path: Path) -> None:
     session.close()
 
 
+class Plain:
+    """A session of the user's own: no more than the SDK asks for, not even async, and it wants the run's context."""
+
+    session_id = "plain"
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.contexts: set[Any] = set()
+
+    def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> list[Any]:
+        self.contexts.add(wrapper.context)
+        return self.items[-limit:] if limit else list(self.items)
+
+    def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
+        self.contexts.add(wrapper.context)
+        self.items.extend(items)
+
+    def pop_item(self, *, wrapper: Any = None) -> Any:
+        return self.items.pop()
+
+    def clear_session(self, *, wrapper: Any = None) -> None:
+        self.items.clear()
+
+
+def test_a_session_of_the_users_own_gets_what_the_sdk_gives_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asked(says, tmp_path) as (model, _):
+            sessions: list[Any] = [Plain(), Plain()]
+            await Runner.run(Agent("helper", model=model), "hi", session=sessions[0], context="ada")
+
+            async def body() -> None:
+                await Runner.run(Agent("helper", model=model), "hi", session=sessions[1], context="ada")
+
+            await durably(body, tmp_path)
+            assert sessions[0].items == sessions[1].items
+            assert sessions[0].contexts == sessions[1].contexts == {"ada"}
+
+    asyncio.run(main())
+
+
 def test_outside_of_a_run_a_durable_session_is_the_session(tmp_path: Path) -> None:
     session = session_in(tmp_path)
 

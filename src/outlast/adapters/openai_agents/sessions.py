@@ -12,6 +12,7 @@ questions, so the second one is refused; `SessionChanged` says what to do.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,12 +70,17 @@ class DurableSession:
             return await read()
         items: list[Any] = await journaled("session_get_items", read, encode=same, decode=list, settings=NOTED)
         if self._before is None:
-            self._know(items, limit if limit is not None else getattr(self._session.session_settings, "limit", None))
+            self._know(
+                items,
+                limit
+                if limit is not None
+                else getattr(getattr(self._session, "session_settings", None), "limit", None),
+            )
         return items
 
     async def _add_items(self, items: list[Any], **more: Any) -> None:
         if not in_body():
-            await self._session.add_items(items, **more)
+            await _answer(self._session.add_items(items, **more))
             return
         before = await self._tail(more)
         if self._count is None and _repeats(self._prints(before), self._prints(items)):
@@ -83,7 +89,7 @@ class DurableSession:
         async def add() -> None:
             missing = await self._missing(before, items, more)
             if missing:
-                await self._session.add_items(missing, **more)
+                await _answer(self._session.add_items(missing, **more))
 
         await journaled("session_add_items", add, encode=same, decode=same, settings=ADDING)
         self._before = (before + list(items))[-TAIL:]
@@ -91,7 +97,7 @@ class DurableSession:
 
     async def _pop_item(self, **more: Any) -> Any:
         if not in_body():
-            return await self._session.pop_item(**more)
+            return await _answer(self._session.pop_item(**more))
         before = await self._tail(more, whole=True)
         count = self._count or 0
 
@@ -99,7 +105,7 @@ class DurableSession:
             left = len(await self._read(count + 1, more))
             if left not in (count, count - 1):
                 raise self._changed()
-            return await self._session.pop_item(**more) if left == count else before[-1]
+            return await _answer(self._session.pop_item(**more)) if left == count else before[-1]
 
         popped = await journaled("session_pop_item", pop, encode=same, decode=same, settings=ADDING)
         self._before, self._count = (None, None) if len(before) == TAIL else (before[:-1], max(0, count - 1))
@@ -107,7 +113,7 @@ class DurableSession:
 
     async def _clear_session(self, **more: Any) -> None:
         async def clear() -> None:
-            await self._session.clear_session(**more)
+            await _answer(self._session.clear_session(**more))
 
         if not in_body():
             await clear()
@@ -147,7 +153,8 @@ class DurableSession:
         return list(items[fits[-1] :])
 
     async def _read(self, limit: int | None, more: dict[str, Any]) -> list[Any]:
-        return list(await self._session.get_items(**({} if limit is None else {"limit": limit}), **more))
+        limited = {} if limit is None else {"limit": limit}
+        return list(await _answer(self._session.get_items(**limited, **more)))
 
     def _prints(self, items: Sequence[Any]) -> list[str]:
         no_ids = isinstance(self._session, OpenAIConversationsSession)
@@ -159,6 +166,11 @@ class DurableSession:
             "has written to it. Let one run at a time use a session: keep it to one long-lived run, or put the runs on "
             "a queue with per_key=1 and the session's id as the key"
         )
+
+
+async def _answer(given: Any) -> Any:
+    """Return what a session's method gives: the SDK takes plain ones, too."""
+    return await given if inspect.isawaitable(given) else given
 
 
 def _ends_with(items: list[str], end: list[str]) -> bool:
