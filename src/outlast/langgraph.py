@@ -5,6 +5,7 @@ from outlast.adapters.extras import needs
 with needs("langgraph"):
     from outlast.adapters.langgraph.durable import durable
     from outlast.adapters.langgraph.errors import ThreadConflict, ThreadOwned
+    from outlast.adapters.langgraph.middleware import Middleware
     from outlast.adapters.langgraph.saver import Saver
 
-__all__ = ["Saver", "ThreadConflict", "ThreadOwned", "durable"]
+__all__ = ["Middleware", "Saver", "ThreadConflict", "ThreadOwned", "durable"]

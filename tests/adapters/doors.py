@@ -13,7 +13,7 @@ ADAPTERS = sorted(path.parent.name for path in (PACKAGE / "adapters").glob("*/__
 
 MODULES = {
     "http": ("httpx2", "httpx"),
-    "langgraph": ("langgraph", "langchain_core"),
+    "langgraph": ("langgraph", "langchain", "langchain_core"),
     "openai_agents": ("agents", "openai"),
     "pydantic_ai": ("pydantic_ai",),
 }

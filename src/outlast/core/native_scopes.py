@@ -159,10 +159,14 @@ class Scopes:
             n += 1
             numbered = f"{path}#{n}"
         self.of(numbered).active = True
-        for scope in self._all.values():
-            if scope.path == numbered or scope.path.startswith(f"{numbered}."):
-                scope.begin()
+        self.begin(numbered)
         return NativeBranch(numbered)
+
+    def begin(self, path: str) -> None:
+        """Have the code of the scope of this path, and of those within, start from its beginning."""
+        for scope in self._all.values():
+            if scope.path == path or scope.path.startswith(f"{path}."):
+                scope.begin()
 
     def leave(self, branch: Branch) -> None:
         """The code of the scope has ended."""

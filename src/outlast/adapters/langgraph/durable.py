@@ -24,12 +24,14 @@ from langgraph.types import Command, Interrupt
 import outlast
 from outlast.adapters.langgraph.clients import Asked, StoreClient
 from outlast.adapters.langgraph.saver import Saver
+from outlast.adapters.langgraph.tasks import TaskBranch, Tasks
 from outlast.adapters.langgraph.writing import Writing
 from outlast.core.effects import InBody
 from outlast.core.errors import StoreError, WrongUse
-from outlast.core.identity import here
+from outlast.core.identity import here, placed
 from outlast.core.native_engine import NativeEngine
 from outlast.core.workflows import Workflow
+from outlast.runtime.approvals import Approval
 from outlast.runtime.native import TaskBody
 from outlast.runtime.registry import register
 from outlast.runtime.worker import Worker
@@ -117,10 +119,19 @@ class _Supervised:
         writing = Writing(row.id, (worker.id, row.pk, row.claim))
         self._saver = Saver._of_run(_WorkersClient(worker), writing, getattr(graph.checkpointer, "serde", None))
         self._graph = graph.copy(update={"checkpointer": self._saver})
-        self._config: Any = {"configurable": {"thread_id": row.id}, "metadata": {OURS: row.incarnation}}
+        self._config: Any = {
+            "configurable": {"thread_id": row.id},
+            "metadata": {OURS: row.incarnation},
+            "callbacks": [Tasks(self._engine)],
+        }
+        self._place = InBody(place.ops, TaskBranch(place.branch.path))
 
     async def invoke(self, input: Any) -> Any:
         """Run the graph to its end; asks people what it asks."""
+        with placed(self._place):
+            return await self._to_the_end(input)
+
+    async def _to_the_end(self, input: Any) -> Any:
         given = None if await self._has_begun() else input
         while True:
             result = await self._until_it_asks(given)
@@ -139,7 +150,8 @@ class _Supervised:
         control = RunControl()
         self._engine.on_leave(control.request_drain)
         try:
-            return await self._graph.ainvoke(given, self._config, durability="sync", control=control)
+            with placed(self._place):  # a task of the graph may have been entered in this very context
+                return await self._graph.ainvoke(given, self._config, durability="sync", control=control)
         except GraphDrained:
             await self._engine.handed_back()
         finally:
@@ -150,7 +162,23 @@ class _Supervised:
         text = question.value if isinstance(question.value, str) else f"{self._engine.workflow} asks"
         with outlast.scope(f"{question.id}-{answered}"):
             approval = await outlast.approve(text, data=question.value)
-        return approval.approved if approval.form is None else approval.form
+        return _answer(question.value, approval)
+
+
+def _answer(asked: Any, approval: Approval[Any]) -> Any:
+    """Return what the node is given: the form that was filled in, else whether it was approved.
+
+    LangChain's middleware for people in the loop asks about several calls of tools at once, and is given as many
+    decisions.
+    """
+    if approval.form is not None:
+        return approval.form
+    if not (isinstance(asked, dict) and {"action_requests", "review_configs"} <= asked.keys()):
+        return approval.approved
+    decision: dict[str, Any] = {"type": "approve" if approval.approved else "reject"}
+    if approval.note and not approval.approved:
+        decision["message"] = approval.note
+    return {"decisions": [decision for _ in asked["action_requests"]]}
 
 
 def _answers(heads: Sequence[CheckpointTuple], id: str) -> int:

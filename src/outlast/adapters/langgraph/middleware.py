@@ -1,0 +1,207 @@
+"""`Middleware`: what has the calls of models and tools of an agent recorded, in a graph that is run as a run.
+
+`create_agent` gives each call of its model and of its tools to its middleware, and so does a `ToolNode` to what it is
+given as `awrap_tool_call`. What lies between them, LangGraph's own code, is executed again after a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+from pydantic import ValidationError
+
+from outlast.adapters.journaled import MODEL
+from outlast.adapters.langgraph.calls import Kept
+from outlast.adapters.langgraph.tasks import tool_errors, within
+from outlast.adapters.langgraph.tokens import writing_tokens
+from outlast.core.errors import WrongUse
+from outlast.core.marking import effect_of
+from outlast.core.records import Effect
+from outlast.core.settings import Changes, Settings
+from outlast.runtime.run_usage import record_usage
+
+Effects = Mapping[str, Any]
+Answer = ToolMessage | Command[Any]
+
+METADATA_KEY = "outlast"
+"""The key in a tool's `metadata` that says its effect."""
+
+_NOT_IN_NAMES = re.compile(r"[^\w-]")
+
+
+class Middleware(AgentMiddleware[Any, Any, Any]):
+    """Has each call of an agent's model and of its tools recorded as a step, where its graph is run by `durable`.
+
+    `create_agent(..., middleware=[Middleware()])`; after other middleware, so that it is next to the model. For a
+    `ToolNode`: `ToolNode(tools, awrap_tool_call=Middleware().awrap_tool_call)`. Elsewhere than in a run it does
+    nothing.
+
+    - `effects`: by the names of tools: `"pure"`, `"idempotent"`, `"once"`; a dict of what `outlast.effect` takes, with
+      `effect` among it; or False for a tool that runs other agents, whose calls are then recorded one by one. A tool
+      can also say so itself: `@outlast.effect(...)` below its decorator, or `metadata={"outlast": "once"}`.
+    - `tokens`: the name of a stream of the run: answers are streamed, and their text is written to it as it comes in.
+    - `model`: settings of the steps that ask models, as `step.options` takes them: `{"timeout": 60}`.
+
+    Raises WrongUse for settings that cannot be.
+    """
+
+    def __init__(
+        self, *, effects: Effects | None = None, tokens: str | None = None, model: Changes | None = None
+    ) -> None:
+        super().__init__()
+        self._effects = {name: _given(name, said) for name, said in (effects or {}).items()}
+        self._tokens = tokens
+        self._model = MODEL.with_(**(model or {}))
+
+    @property
+    def name(self) -> str:
+        return "Outlast"
+
+    # -- models --------------------------------------------------------------------
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Ask the model, or tell what it has answered."""
+
+        async def ask() -> list[Any]:
+            with writing_tokens(self._tokens):
+                return _seen(request, await handler(request))
+
+        return _response(await self._call_of(request).call(ask))
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Do so, where the agent is invoked in a thread."""
+
+        def ask() -> list[Any]:
+            with writing_tokens(self._tokens, in_thread=True):
+                return _seen(request, handler(request))
+
+        return _response(self._call_of(request).call_in_thread(ask))
+
+    def _call_of(self, request: ModelRequest[Any]) -> Kept[list[Any]]:
+        return Kept("model", self._model, arguments={"model": _name_of(request)}, given=_said)
+
+    # -- tools ---------------------------------------------------------------------
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Call the tool, or tell what its call has given."""
+        settings = self._settings(request)
+        if settings is None:
+            with within(_scope(request)):
+                return await handler(request)
+
+        async def use() -> Answer:
+            errors: list[BaseException] = []
+            tool_errors.set(errors)
+            return _certain(settings, request, await handler(request), errors)
+
+        return await _call_of(request, settings).call(use)
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
+        """Do so, where the agent is invoked in a thread."""
+        settings = self._settings(request)
+        if settings is None:
+            with within(_scope(request)):
+                return handler(request)
+
+        def use() -> Answer:
+            errors: list[BaseException] = []
+            tool_errors.set(errors)
+            return _certain(settings, request, handler(request), errors)
+
+        return _call_of(request, settings).call_in_thread(use)
+
+    def _settings(self, request: ToolCallRequest) -> Settings | None:
+        """Return how a tool's call is run; None for one that is not a step itself."""
+        name, tool = request.tool_call["name"], request.tool
+        if name not in self._effects:
+            said = (getattr(tool, "metadata", None) or {}).get(METADATA_KEY)
+            if said is None:
+                return effect_of(tool, getattr(tool, "coroutine", None))
+            return _given(name, said)
+        return self._effects[name]
+
+
+def _given(name: str, said: Any) -> Settings | None:
+    """Return the settings of a tool, as they are given for its name. Raises WrongUse for what is no effect."""
+    if said is False:
+        return None
+    if isinstance(said, Mapping):
+        return Settings().with_(**said)
+    if said is True or not isinstance(said, str | Settings):
+        raise WrongUse(f"the effect of the tool {name} is 'pure', 'idempotent', 'once', a dict or False, not {said!r}")
+    return effect_of(name=name, given={name: said})
+
+
+def _response(kept: list[Any]) -> ModelResponse[Any]:
+    messages, structured = kept
+    return ModelResponse(result=messages, structured_response=structured)
+
+
+def _said(value: Any) -> list[Any]:
+    return [[AIMessage(content=_text(value))], None]
+
+
+def _seen(request: ModelRequest[Any], response: ModelResponse[Any]) -> list[Any]:
+    """Return what is kept of an answer, and tell what it has used."""
+    for message in response.result:
+        usage = message.usage_metadata if isinstance(message, AIMessage) else None
+        if usage:
+            record_usage(
+                model=_model_of(request, message),
+                input_tokens=usage["input_tokens"],
+                output_tokens=usage["output_tokens"],
+                cached_tokens=usage.get("input_token_details", {}).get("cache_read") or 0,
+            )
+    return [response.result, response.structured_response]
+
+
+def _model_of(request: ModelRequest[Any], message: BaseMessage) -> str:
+    return str(message.response_metadata.get("model_name") or _name_of(request))
+
+
+def _name_of(request: ModelRequest[Any]) -> str:
+    model = request.model
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
+
+
+def _call_of(request: ToolCallRequest, settings: Settings) -> Kept[Answer]:
+    call = request.tool_call
+
+    def given(value: Any) -> Answer:
+        return ToolMessage(content=_text(value), name=call["name"], tool_call_id=call["id"])
+
+    name = _NOT_IN_NAMES.sub("_", call["name"])[:200] or "_"
+    return Kept(name, settings, key=call["id"], arguments=call["args"], given=given)
+
+
+def _scope(request: ToolCallRequest) -> str:
+    return f"{request.tool_call['name']}:{request.tool_call['id']}"
+
+
+def _certain(settings: Settings, request: ToolCallRequest, answer: Answer, errors: list[BaseException]) -> Answer:
+    """Return a tool's answer, unless it is one that LangGraph has made of an error that leaves a `once` call in doubt.
+
+    Arguments that the tool does not take are no doubt: its function was not called.
+    """
+    if settings.effect is Effect.ONCE and isinstance(answer, ToolMessage) and answer.status == "error" and errors:
+        error, schema = errors[-1], getattr(request.tool, "args_schema", None)
+        if not (isinstance(error, ValidationError) and error.title == getattr(schema, "__name__", None)):
+            raise error
+    return answer
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
