@@ -206,9 +206,9 @@ def _event(value: dict[str, Any]) -> bytes:
 
 
 @contextmanager
-def serving(script: Script, ledger: Path) -> Iterator[StandIn]:
+def serving(script: Script, ledger: Path, kind: type[StandIn] = StandIn) -> Iterator[StandIn]:
     """Run a stand-in in a thread of its own for the `with` block."""
-    stand_in = StandIn(script, ledger)
+    stand_in = kind(script, ledger)
     started, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
 
