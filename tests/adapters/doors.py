@@ -12,6 +12,7 @@ PACKAGE = ROOT / "src" / "outlast"
 ADAPTERS = sorted(path.parent.name for path in (PACKAGE / "adapters").glob("*/__init__.py"))
 
 MODULES = {
+    "google_adk": ("google.adk", "google.genai"),
     "http": ("httpx2", "httpx"),
     "langgraph": ("langgraph", "langchain", "langchain_core"),
     "openai_agents": ("agents", "openai"),
@@ -22,7 +23,10 @@ MODULES = {
 
 def is_installed(adapter: str) -> bool:
     """Tell whether the framework of an adapter is here."""
-    return importlib.util.find_spec(MODULES[adapter][0]) is not None
+    try:
+        return importlib.util.find_spec(MODULES[adapter][0]) is not None
+    except ModuleNotFoundError:  # of the package that it stands in
+        return False
 
 
 def door(adapter: str) -> ModuleType:
