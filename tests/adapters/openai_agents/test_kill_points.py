@@ -37,7 +37,7 @@ class Undisturbed:
     session: list[Any]
 
 
-@pytest.fixture(scope="module", params=POINTS)
+@pytest.fixture(scope="module")
 def kind(request: pytest.FixtureRequest) -> str:
     """Whether answers are streamed."""
     return str(request.param)
@@ -54,6 +54,7 @@ def undisturbed(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Undistur
         return Undisturbed(len(scene.done("point")), answer, _conversations(stand_in), session)
 
 
+@pytest.mark.parametrize("kind", POINTS, indirect=True)
 def test_an_undisturbed_run_passes_all_points(kind: str, undisturbed: Undisturbed) -> None:
     assert undisturbed.answer == desk.ANSWER
     assert undisturbed.points == POINTS[kind]
@@ -61,12 +62,12 @@ def test_an_undisturbed_run_passes_all_points(kind: str, undisturbed: Undisturbe
     assert len(undisturbed.session) == 14
 
 
-@pytest.mark.parametrize("number", range(max(POINTS.values())))
+@pytest.mark.parametrize(
+    ("kind", "number"), [(kind, n) for kind, most in POINTS.items() for n in range(most)], indirect=["kind"]
+)
 def test_whichever_point_a_process_dies_at_another_one_finishes(
     kind: str, number: int, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    if number >= POINTS[kind]:
-        pytest.skip("there are fewer points where no answer is streamed")
     with serving(desk.says, tmp_path / "asked") as stand_in:
         scene = desk.set_up(tmp_path, stand_in.url)
         _killed_at(number, kind, stand_in)
