@@ -7,8 +7,12 @@ from that, on the first execution, too: live equals replay.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
+
+from msgspec import structs
 
 from outlast.core.definitions import AsyncStep
 from outlast.core.effects import InBody
@@ -59,5 +63,18 @@ async def journaled(
     async def attempt(**arguments: Any) -> Any:
         return encode(await make())
 
-    step: AsyncStep[..., Any] = AsyncStep(attempt, name, settings if key is None else settings.with_(key=key))
+    step = copy.copy(_pattern(name))
+    step.fn = step.plain = attempt
+    step.settings = settings if key is None else structs.replace(settings, key=key)
     return decode(await step(**(arguments or {})))
+
+
+@lru_cache(maxsize=1_000)
+def _pattern(name: str) -> AsyncStep[..., Any]:
+    """Return a step of this name, for copies: looking into a function takes longer than recording a call."""
+
+    async def attempt(**arguments: Any) -> Any: ...
+
+    step: AsyncStep[..., Any] = AsyncStep(attempt, name, Settings())
+    _ = step.returns, step.input_type, step.definition
+    return step
