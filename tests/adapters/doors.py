@@ -15,6 +15,7 @@ MODULES = {
     "google_adk": ("google.adk", "google.genai"),
     "http": ("httpx2", "httpx"),
     "langgraph": ("langgraph", "langchain", "langchain_core"),
+    "mcp": ("mcp", "mcp_types"),
     "openai_agents": ("agents", "openai"),
     "pydantic_ai": ("pydantic_ai",),
 }

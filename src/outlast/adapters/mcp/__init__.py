@@ -1,0 +1,1 @@
+"""Under a client of servers of the Model Context Protocol."""
