@@ -26,14 +26,14 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins import BasePlugin
 from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import DatabaseSessionService, InMemorySessionService, Session
 from google.adk.tools import FunctionTool, ToolContext
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 import outlast
-from outlast import App, workflow
-from outlast.google_adk import Plugin, confirmations
+from outlast import AlreadyAnswered, App, workflow
+from outlast.google_adk import Plugin, Sessions, confirmations
 from tests.adapters.stand_in import Asked, Reply, ToolCall
 
 
@@ -134,7 +134,7 @@ def find(key: str, cents: int) -> outlast.Happened | outlast.DidNotHappen:
     """Tell from the file whether a payment was made."""
     lines = SETTING.effects.read_text().splitlines() if SETTING.effects.exists() else []
     made = any(json.loads(line)["key"] == key for line in lines)
-    return outlast.Happened({"result": f"paid {cents}"}) if made else outlast.DidNotHappen()
+    return outlast.Happened(f"paid {cents}") if made else outlast.DidNotHappen()
 
 
 @outlast.effect("once", confirm=find)
@@ -203,6 +203,44 @@ async def desk(url: str, resumable: bool) -> dict[str, Any]:
     return {"state": dict(session.state), "events": [told(event) for event in session.events]}
 
 
+class DyingSessions(DatabaseSessionService):
+    """Dies around the n-th event that is stored."""
+
+    stored = 0
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        self.stored += 1
+        die(f"stores {self.stored}")
+        appended = await super().append_event(session, event)
+        die(f"stored {self.stored}")
+        return appended
+
+
+@workflow(loop="native")
+async def turn(url: str, folder: str, text: str) -> str:
+    """Have the agent answer in a session that outlives this run."""
+    sessions = DyingSessions(f"sqlite+aiosqlite:///{folder}/sessions.db")
+    runner = runner_of(make(url), plugins=[Plugin(), Killer()], sessions=Sessions(sessions))
+    message: types.Content | None = message_of(text)
+    while message is not None:
+        events = [event async for event in runner.run_async(user_id="u", session_id="ada", new_message=message)]
+        message = await confirmations(events, to="desk")
+    await sessions.close()
+    return str(told(events[-1])[2])
+
+
+def work_turn(store: str, url: str, effects: str, kill: str, resumable: bool) -> None:
+    """Be a process: have one turn, or die."""
+    SETTING.effects, SETTING.kill = Path(effects), kill
+
+    async def main() -> None:
+        async with App(store) as app:
+            run = await app.start(turn(url, str(Path(effects).parent), "hello"), id="turn-1")
+            await run.result()
+
+    asyncio.run(main())
+
+
 def work(store: str, url: str, effects: str, kill: str, resumable: bool) -> None:
     """Be a process: run the agent to its end, or die."""
     SETTING.effects, SETTING.kill = Path(effects), kill
@@ -211,5 +249,21 @@ def work(store: str, url: str, effects: str, kill: str, resumable: bool) -> None
         async with App(store) as app:
             run = await app.start(desk(url, resumable), id="desk-1")
             await run.result()
+
+    asyncio.run(main())
+
+
+def answer_at_once(store: str, asked: str, barrier: Any, answers: Any) -> None:
+    """Be a process: answer an approval together with others."""
+
+    async def main() -> None:
+        async with App(store, worker=False) as app:
+            await asyncio.to_thread(barrier.wait)
+            try:
+                await app.approve(asked, by="one of them")
+            except AlreadyAnswered:
+                answers.put("late")
+            else:
+                answers.put("first")
 
     asyncio.run(main())

@@ -60,10 +60,10 @@ class Scene:
         process.start()
         return process
 
-    async def work(self, kill: str = "") -> int:
+    async def work(self, kill: str = "", work: Callable[..., None] = program.work) -> int:
         """Run the agent in a process of its own until that ends; return how it ended."""
         self.kill = kill
-        self.process = self.start(kill=kill)
+        self.process = self.start(work, kill)
         await asyncio.to_thread(self.process.join, ENDS_WITHIN_S)
         if self.process.exitcode is None:
             self.end()
@@ -117,11 +117,11 @@ class Scene:
             answering.cancel()
             return await (await app.get("desk-1")).result()
 
-    async def be_killed(self, point: str) -> None:
+    async def be_killed(self, point: str, work: Callable[..., None] = program.work) -> None:
         """Have a process run until it is killed at this point."""
         async with App(self.store, worker=False) as app:
             answering = asyncio.create_task(self.answer(app))
-            assert await self.work(point) == -signal.SIGKILL
+            assert await self.work(point, work) == -signal.SIGKILL
             answering.cancel()
 
     async def items(self) -> list[str]:

@@ -15,7 +15,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from pydantic import PrivateAttr
 
-from outlast.adapters.google_adk.places import operations
+from outlast.adapters.google_adk.places import operations, scope_here
 from outlast.adapters.journaled import journaled
 from outlast.core.effects import Operations
 from outlast.core.errors import WrongUse
@@ -77,13 +77,14 @@ class StepModel(BaseLlm):
         execution = operations()
         assert execution is not None
         under_way = _under_way.setdefault(execution, set())
-        if self._place in under_way:
+        place = f"{scope_here()}/{self._place}"
+        if place in under_way:
             raise WrongUse(
                 f"run {execution.run_id}: the agent {self._place} asks its model twice at the same time, so after a "
                 "crash nobody can tell which answer is whose; run agents side by side in a scope of their own each: "
                 "with outlast.scope('a name')"
             )
-        under_way.add(self._place)
+        under_way.add(place)
         try:
             return await journaled(
                 "model",
@@ -95,7 +96,7 @@ class StepModel(BaseLlm):
                 arguments={"model": request.model or self.model},
             )
         finally:
-            under_way.discard(self._place)
+            under_way.discard(place)
 
     async def _answer(self, request: LlmRequest, pieces: asyncio.Queue[LlmResponse | None] | None) -> list[LlmResponse]:
         """Ask the model, in the step: return its answer, and pass on the pieces of it as they come in."""

@@ -29,3 +29,8 @@ def place_of(context: InvocationContext) -> str:
 def operations() -> Operations | None:
     """Return what stands for this execution of the run's body; None elsewhere than in one."""
     return cast("InBody", here.get()).ops if in_body() else None
+
+
+def scope_here() -> str:
+    """Return the path of the scope of the run's body that this code is in."""
+    return cast("InBody", here.get()).branch.current().path

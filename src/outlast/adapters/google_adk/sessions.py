@@ -11,6 +11,7 @@ import json
 from typing import Any, TypedDict
 from weakref import WeakKeyDictionary
 
+from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
@@ -168,17 +169,25 @@ class Sessions(BaseSessionService):
             "events", same, encode=_kept_events, decode=_told_events, settings=READ, arguments=names
         )
 
-        async def add() -> int:
-            stored = await self._service.get_session(**names)
-            if stored is None:
-                stored = await self._service.create_session(**names)
-            there = {event.id for event in stored.events}
-            missing = [event for event in events if event.id not in there]
-            for event in missing:
-                await self._service.append_event(stored, event)
-            return len(missing)
+        async def add() -> None:
+            while not await self._add(names, events):
+                pass
 
         await journaled("store session", add, encode=_same, decode=_same, settings=WRITE, arguments=names)
+
+    async def _add(self, names: _Names, events: list[Event]) -> bool:
+        """Store those of the events that are not; tell whether nobody else wrote to the session meanwhile."""
+        stored = await self._service.get_session(**names)
+        if stored is None:
+            stored = await self._service.create_session(**names)
+        there = {event.id for event in stored.events}
+        try:
+            for event in events:
+                if event.id not in there:
+                    await self._service.append_event(stored, event)
+        except StaleSessionError:
+            return False
+        return True
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return the sessions that are stored; in a workflow as they were when it asked."""

@@ -170,21 +170,31 @@ def _latest(tool_context: ToolContext) -> frozenset[str]:
     return frozenset(key for key, value in written.items() if state.get(key) is value)
 
 
-def _kept(outcome: Outcome) -> dict[str, Any]:
+_RESULT = "tool_result"
+
+
+def _kept(outcome: Outcome) -> Any:
+    """Return what is recorded: the result alone, as far as the call did nothing else.
+
+    So it is what people and `confirm` give as the value of a call that happened: the tool's result.
+    """
     actions = outcome.actions.model_dump_json(exclude={"state_delta"}, exclude_none=True, exclude_defaults=True)
-    kept = {
-        "result": outcome.result,
+    beside = {
         "state": dict(outcome.actions.state_delta),
         "latest": sorted(outcome.latest),
         "actions": json.loads(actions),
     }
-    return {name: value for name, value in kept.items() if value or name == "result"}
+    kept = {name: value for name, value in beside.items() if value}
+    plain = not kept and not (isinstance(outcome.result, dict) and _RESULT in outcome.result)
+    return outcome.result if plain else {_RESULT: outcome.result} | kept
 
 
-def _told(kept: dict[str, Any]) -> Outcome:
+def _told(kept: Any) -> Outcome:
+    if not (isinstance(kept, dict) and _RESULT in kept):
+        return Outcome(kept, EventActions(), frozenset())
     actions = EventActions.model_validate_json(json.dumps(kept.get("actions", {})))
     actions.state_delta = kept.get("state", {})
-    return Outcome(kept["result"], actions, frozenset(kept.get("latest", ())))
+    return Outcome(kept[_RESULT], actions, frozenset(kept.get("latest", ())))
 
 
 def _apply(outcome: Outcome, tool_context: ToolContext) -> None:
