@@ -23,7 +23,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
 
 import outlast
-from outlast import App
+from outlast import AlreadyAnswered, App
 from outlast.langgraph import Middleware, durable
 from tests.adapters.stand_in import Asked, Reply, ToolCall
 
@@ -179,5 +179,21 @@ def work(store: str, url: str, effects: str, kill: str) -> None:
         async with App(store) as app:
             run = await app.start(desk({"messages": [("user", "hello")]}), id="desk-1")
             await run.result()
+
+    asyncio.run(main())
+
+
+def answer_once(store: str, question: str, ready: Any, go: Any, won: Any) -> None:
+    """Be one of those who answer at once."""
+
+    async def main() -> None:
+        async with App(store, worker=False) as app:
+            ready.release()
+            await asyncio.to_thread(go.wait, 60)
+            try:
+                await app.approve(question)
+            except AlreadyAnswered:
+                return
+            won.release()
 
     asyncio.run(main())
