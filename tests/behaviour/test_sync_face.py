@@ -58,8 +58,8 @@ def test_it_is_there_without_an_import_of_its_own_and_loaded_when_it_is_first_us
 
 @pytest.mark.parametrize("name", ["App", "Run"])
 def test_it_has_the_same_names_and_parameters(name: str) -> None:
-    # `store` and `ask` are not for users; `close` is what leaving the `with` block does
-    internal = {"store", "ask", "close"}
+    # `store`, `ask` and `loop` are not for users; `close` is what leaving the `with` block does
+    internal = {"store", "ask", "loop", "close"}
     plain, blocking = public(getattr(outlast, name)), public(getattr(outlast.sync, name))
     assert plain.keys() - internal == blocking.keys()
     for method in blocking:
