@@ -183,6 +183,8 @@ class Hints:
             db.execute(f"SELECT pg_try_advisory_lock({LOCK.format(session='%s')})".encode(), (link.session,))
             self.session, self.since = link.session, self._connections.times.boot()
             self.listening = True
+            self.heard += 1  # what was told until now nobody has heard
+            self._call()
             workers = sql.Identifier(self._connections.address.schema, "workers")
             this = sql.SQL("UPDATE {} SET session = %s WHERE id = %s AND state = 'alive'").format(workers)
             if self._worker:
