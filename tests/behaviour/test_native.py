@@ -306,6 +306,26 @@ async def test_nothing_new_begins_where_the_code_has_not_come_by_what_is_recorde
     assert executed == ["ask old"]
 
 
+async def test_code_that_waits_for_what_is_behind_a_record_it_never_asks_for_has_diverged(
+    restart: Restart, monkeypatch: pytest.MonkeyPatch, open_app: OpenApp
+) -> None:
+    monkeypatch.setattr(native_engine, "HELD_AT_MOST_S", 0.1)
+    passes: list[int] = []
+
+    @workflow(loop="native")
+    async def native() -> None:
+        passes.append(1)
+        if len(passes) == 1:
+            await ask("old")
+        await ask("both")
+        await restart.point()
+
+    async with open_app() as app:
+        info = await stuck(await app.get(await restart.run(native())))
+    assert info.reason == "diverged"
+    assert "old" in info.detail
+
+
 async def test_a_body_that_ends_before_its_journal_does_has_diverged(restart: Restart, open_app: OpenApp) -> None:
     passes = []
 

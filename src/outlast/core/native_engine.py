@@ -234,10 +234,10 @@ class NativeEngine(Engine):
         for note in scope.notes.get(key, ()):
             _attach(note, pending)
         if scope.ask(key) or self.failure is not None:
-            pass
+            self._watch(scope)
         elif scope.left():
             scope.held.append(pending)
-            self.body.later(HELD_AT_MOST_S, partial(self._check_held, scope, pending, len(scope.issued)))
+            self._watch(scope)
         else:
             self._queue(pending)
         self.stir()
@@ -266,17 +266,23 @@ class NativeEngine(Engine):
         self.calls[call.key] = pending
         return pending
 
-    def _check_held(self, scope: Scope, pending: Pending, issued: int) -> None:
-        """A call has been held back for long: give its scope up where its code has asked for nothing since."""
-        if self.closed or pending.done or pending not in scope.held:
-            return
-        if len(scope.issued) > issued or scope.asked:
-            self.body.later(HELD_AT_MOST_S, partial(self._check_held, scope, pending, len(scope.issued)))
+    def _watch(self, scope: Scope) -> None:
+        """Look after a time whether the code of the scope has gone on."""
+        if not scope.watched:
+            scope.watched = True
+            self.body.later(HELD_AT_MOST_S, partial(self.guard, partial(self._check_held, scope, scope.progress)))
+
+    def _check_held(self, scope: Scope, progress: tuple[int, int]) -> None:
+        """Give a scope up whose code waits, and for long has not asked for what is recorded there and comes first."""
+        scope.watched = False
+        if self.closed or self.failure is not None or scope.path not in self._unsettled:
             return
         left = scope.left()
-        code = f"the code makes the call {pending.key} and, for {HELD_AT_MOST_S:g} s, has not made this one"
-        waits = [p.key for p in self.waits_for()]
-        self.failure = differs(self.run_id, self.workflow, left[0], code, waits) if left else None
+        if scope.progress != progress or not left:
+            self._watch(scope)
+            return
+        code = f"for {HELD_AT_MOST_S:g} s the code has not made this call"
+        self.failure = differs(self.run_id, self.workflow, left[0], code, [p.key for p in self.waits_for()])
         self.on_turned()
 
     def timer(self, when: float) -> asyncio.Future[None]:

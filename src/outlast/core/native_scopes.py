@@ -52,7 +52,20 @@ class NativeBranch(Branch):
 class Scope:
     """What is recorded of one scope, and what its code has asked for since it began."""
 
-    __slots__ = ("_free", "_order", "active", "asked", "at", "held", "issued", "notes", "outcomes", "path", "pause")
+    __slots__ = (
+        "_free",
+        "_order",
+        "active",
+        "asked",
+        "at",
+        "held",
+        "issued",
+        "notes",
+        "outcomes",
+        "path",
+        "pause",
+        "watched",
+    )
 
     def __init__(self, path: str, at: float) -> None:
         self.path = path
@@ -64,8 +77,14 @@ class Scope:
         self.held: list[Pending] = []  # issued, and held back until the code has asked for all that is recorded
         self.active = False
         self.pause = 0  # turns of the loop until its code may be told more
+        self.watched = False  # whether it is looked after, in a while, that its code goes on
         self._order: deque[str] = deque()
         self._free: deque[str] = deque()  # asked for, and given in no order
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """What changes when the code asks for something or is told something."""
+        return len(self.issued), len(self._order)
 
     def add(self, record: Record) -> None:
         """Keep what was recorded of a call."""
