@@ -1,18 +1,9 @@
-"""An agent with parallel tools, a sub-agent, a streamed answer and an approval, and a process that runs it.
-
-A process kills itself with SIGKILL at the point that it was told. Points are called by what is about to happen there,
-or has happened: `asks main1`, `has main1` (the first request of the agent `main` to its model), `begins pay`, `did pay`
-(around the effect of a tool) and `has pay` (its outcome is recorded).
-"""
+"""An agent with parallel tools, a sub-agent, a streamed answer and an approval, and a process that runs it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,35 +23,10 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 import outlast
-from outlast import AlreadyAnswered, App, workflow
+from outlast import App, workflow
 from outlast.google_adk import Plugin, Sessions, confirmations
+from tests.adapters.effects import SETTING, die, effect, find
 from tests.adapters.stand_in import Asked, Reply, ToolCall
-
-
-@dataclass
-class Setting:
-    """What this process was told."""
-
-    effects: Path = Path()
-    kill: str = ""
-
-
-SETTING = Setting()
-
-
-def die(point: str) -> None:
-    """End the process, if this is the point."""
-    if point == SETTING.kill:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def effect(tool: str, **what: Any) -> None:
-    """Act on the world: a line in a file that outlives the process."""
-    die(f"begins {tool}")
-    line = json.dumps({"tool": tool, "key": outlast.idempotency_key()} | what)
-    with SETTING.effects.open("a") as file:
-        file.write(line + "\n")
-    die(f"did {tool}")
 
 
 class Killer(BasePlugin):
@@ -128,13 +94,6 @@ async def weather(city: str, tool_context: ToolContext) -> dict[str, Any]:
     effect(f"weather_{city}", city=city)
     tool_context.state[f"weather in {city}"] = "sunny"
     return {"city": city, "sunny": True}
-
-
-def find(key: str, cents: int) -> outlast.Happened | outlast.DidNotHappen:
-    """Tell from the file whether a payment was made."""
-    lines = SETTING.effects.read_text().splitlines() if SETTING.effects.exists() else []
-    made = any(json.loads(line)["key"] == key for line in lines)
-    return outlast.Happened(f"paid {cents}") if made else outlast.DidNotHappen()
 
 
 @outlast.effect("once", confirm=find)
@@ -249,21 +208,5 @@ def work(store: str, url: str, effects: str, kill: str, resumable: bool) -> None
         async with App(store) as app:
             run = await app.start(desk(url, resumable), id="desk-1")
             await run.result()
-
-    asyncio.run(main())
-
-
-def answer_at_once(store: str, asked: str, barrier: Any, answers: Any) -> None:
-    """Be a process: answer an approval together with others."""
-
-    async def main() -> None:
-        async with App(store, worker=False) as app:
-            await asyncio.to_thread(barrier.wait)
-            try:
-                await app.approve(asked, by="one of them")
-            except AlreadyAnswered:
-                answers.put("late")
-            else:
-                answers.put("first")
 
     asyncio.run(main())

@@ -9,64 +9,28 @@ from typing import Any
 import pytest
 
 from outlast import App
-from tests.adapters.google_adk import program
-from tests.adapters.google_adk.scenes import ENDS_WITHIN_S, PROCESSES, Scene, scene
-from tests.adapters.google_adk.test_kill_points import REQUESTS, TOOLS
+from tests.adapters.effects import SETTING
+from tests.adapters.google_adk.scenes import Scene
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework says that much of it is experimental
 
 
-async def _waiting(made: Scene) -> str:
-    """Return the id of what the agent asks people, once it does."""
-    async with App(made.store, worker=False) as app:
-        while not (asked := await app.approvals()):  # noqa: ASYNC110 - another process makes it
-            await asyncio.sleep(0.02)
-        return asked[0].id
-
-
 def test_two_processes_that_run_one_session_do_its_work_once(tmp_path: Path) -> None:
-    with scene(tmp_path) as made:
-        processes = [made.start(), made.start()]
-        asyncio.run(_answered(made))
-        for process in processes:
-            process.join(ENDS_WITHIN_S)
-            assert process.exitcode == 0
-        assert sorted(made.asked()) == sorted(REQUESTS)
-        assert dict(made.effects()) == dict.fromkeys(TOOLS, 1)
-
-
-async def _answered(made: Scene) -> None:
-    async with App(made.store, worker=False) as app:
-        await made.answer(app)
+    with Scene.at(tmp_path, False) as made:
+        made.is_done_once_by_two()
 
 
 def test_an_answer_that_many_processes_give_at_once_counts_once(tmp_path: Path) -> None:
-    with scene(tmp_path) as made:
-        worker = made.start()
-        asked = asyncio.run(_waiting(made))
-        barrier, answers = PROCESSES.Barrier(4), PROCESSES.Queue()
-        people = [
-            PROCESSES.Process(target=program.answer_at_once, args=(made.store, asked, barrier, answers))
-            for _ in range(4)
-        ]
-        for each in people:
-            each.start()
-        said = sorted(answers.get(timeout=ENDS_WITHIN_S) for _ in people)
-        for each in [*people, worker]:
-            each.join(ENDS_WITHIN_S)
-        answers.close()
-        answers.join_thread()
-        assert said == ["first", "late", "late", "late"]
-        assert worker.exitcode == 0
-        assert made.effects()["pay"] == 1
+    with Scene.at(tmp_path, False) as made:
+        made.hears_one_of_many_answers()
 
 
 def test_a_run_that_is_killed_again_and_again_comes_to_the_same(tmp_path: Path) -> None:
     for folder in ("undisturbed", "killed"):
         (tmp_path / folder).mkdir()
-    with scene(tmp_path / "undisturbed") as calm:
+    with Scene.at(tmp_path / "undisturbed", False) as calm:
         expected = asyncio.run(calm.finish())
-    with scene(tmp_path / "killed") as made:
+    with Scene.at(tmp_path / "killed", False) as made:
         for point in ("hears main1", "did weather_Rome", "has sub1", "asks main2", "did pay", "has main3"):
             asyncio.run(made.be_killed(point))
         assert asyncio.run(made.finish()) == expected
@@ -77,7 +41,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same(tmp_path: Path) 
 
 
 def test_a_fork_goes_its_own_way_from_the_recorded_prefix_and_leaves_the_original_alone(tmp_path: Path) -> None:
-    with scene(tmp_path) as made:
+    with Scene.at(tmp_path, False) as made:
         result = asyncio.run(made.finish())
         asked, did = made.asked(), made.effects()
         original, steps, forked = asyncio.run(_fork(made))
@@ -92,7 +56,7 @@ def test_a_fork_goes_its_own_way_from_the_recorded_prefix_and_leaves_the_origina
 
 
 async def _fork(made: Scene) -> tuple[Any, Any, Any]:
-    program.SETTING.effects, program.SETTING.kill = made.effects_file, ""
+    SETTING.effects, SETTING.kill = made.effects_file, ""
     async with App(made.store) as app:
         run = await app.get("desk-1")
         before = await run.steps()

@@ -11,8 +11,9 @@ from google.adk.sessions import DatabaseSessionService
 
 from outlast import App
 from outlast.google_adk import Sessions
+from tests.adapters.effects import SETTING
 from tests.adapters.google_adk import program
-from tests.adapters.google_adk.scenes import scene
+from tests.adapters.google_adk.scenes import Scene
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework says that much of it is experimental
 
@@ -37,7 +38,7 @@ async def _made(folder: Path) -> None:
 
 
 async def _turns(store: str, url: str, folder: Path, *names: str) -> list[str]:
-    program.SETTING.effects, program.SETTING.kill = folder / "effects", ""
+    SETTING.effects, SETTING.kill = folder / "effects", ""
     async with App(store) as app:
         runs = [await app.start(program.turn(url, str(folder), "hello"), id=name) for name in names]
         answering = asyncio.create_task(_answer_all(app))
@@ -56,21 +57,21 @@ async def _answer_all(app: App) -> None:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("undisturbed")
-    with scene(folder) as made:
+    with Scene.at(folder, False) as made:
         asyncio.run(_turns("memory://", made.stand_in.url, folder, "turn-1"))
     return asyncio.run(_stored(folder))
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_turn_is_stored_once_where_its_process_is_killed(point: str, tmp_path: Path, undisturbed: list[Any]) -> None:
-    with scene(tmp_path) as made:
+    with Scene.at(tmp_path, False) as made:
         asyncio.run(made.be_killed(point, program.work_turn))
         asyncio.run(_turns(made.store, made.stand_in.url, tmp_path, "turn-1"))
         assert asyncio.run(_stored(tmp_path)) == undisturbed
 
 
 def test_two_runs_of_one_session_each_store_their_turn(tmp_path: Path, undisturbed: list[Any]) -> None:
-    with scene(tmp_path) as made:
+    with Scene.at(tmp_path, False) as made:
         asyncio.run(_made(tmp_path))
         asyncio.run(_turns(made.store, made.stand_in.url, tmp_path, "turn-1", "turn-2"))
         events, state = asyncio.run(_stored(tmp_path))

@@ -1,18 +1,9 @@
-"""A desk: an agent in a graph, with parallel tools, a sub-agent, a streamed answer and an approval; and its processes.
-
-A process kills itself with SIGKILL at the point that it was told. Points are called by what is about to happen there,
-or has happened: `asks main1`, `has main1` (the first request of the agent `main` to its model), `begins pay`, `did pay`
-(around the effect of a tool) and `has pay` (its outcome is recorded).
-"""
+"""A desk: a graph with an agent, parallel tools, a sub-agent, a streamed answer and an approval; and its processes."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,35 +14,13 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
 
 import outlast
-from outlast import AlreadyAnswered, App
+from outlast import App
 from outlast.langgraph import Middleware, durable
+from tests.adapters.effects import SETTING, die, effect, find
 from tests.adapters.stand_in import Asked, Reply, ToolCall
 
-
-@dataclass
-class Setting:
-    """What this process was told."""
-
-    url: str = ""
-    effects: Path = Path()
-    kill: str = ""
-
-
-SETTING = Setting()
-
-
-def die(point: str) -> None:
-    """End the process, if this is the point."""
-    if point == SETTING.kill:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def effect(name: str) -> None:
-    """Act on the world: a line in a file that outlives the process."""
-    die(f"begins {name}")
-    with SETTING.effects.open("a") as file:
-        file.write(json.dumps({"tool": name, "key": outlast.idempotency_key()}) + "\n")
-    die(f"did {name}")
+URL = ""
+"""Where the provider is."""
 
 
 class Killer(AgentMiddleware[Any, Any, Any]):
@@ -107,7 +76,7 @@ def name_of(asked: Asked) -> str:
 
 def model(url: str = "") -> ChatOpenAI:
     """Return the real client of a provider that is at this address."""
-    return ChatOpenAI(base_url=url or SETTING.url, api_key="none", model="stand-in", max_retries=0)  # type: ignore[arg-type]
+    return ChatOpenAI(base_url=url or URL, api_key="none", model="stand-in", max_retries=0)  # type: ignore[arg-type]
 
 
 @tool
@@ -122,13 +91,6 @@ async def weather(city: str) -> str:
     """Say how the weather is."""
     effect(f"weather_{city}")
     return f"sun in {city}"
-
-
-def find(key: str, cents: int) -> outlast.Happened | outlast.DidNotHappen:
-    """Tell from the file whether a payment was made."""
-    lines = SETTING.effects.read_text().splitlines() if SETTING.effects.exists() else []
-    made = any(json.loads(line)["key"] == key for line in lines)
-    return outlast.Happened(f"paid {cents}") if made else outlast.DidNotHappen()
 
 
 @tool
@@ -172,28 +134,13 @@ def make() -> Any:
 
 def work(store: str, url: str, effects: str, kill: str) -> None:
     """Be a process: run the graph to its end, or die."""
-    SETTING.url, SETTING.effects, SETTING.kill = url, Path(effects), kill
+    global URL
+    URL, SETTING.effects, SETTING.kill = url, Path(effects), kill
     desk = durable(make())
 
     async def main() -> None:
         async with App(store) as app:
             run = await app.start(desk({"messages": [("user", "hello")]}), id="desk-1")
             await run.result()
-
-    asyncio.run(main())
-
-
-def answer_once(store: str, question: str, ready: Any, go: Any, won: Any) -> None:
-    """Be one of those who answer at once."""
-
-    async def main() -> None:
-        async with App(store, worker=False) as app:
-            ready.release()
-            await asyncio.to_thread(go.wait, 60)
-            try:
-                await app.approve(question)
-            except AlreadyAnswered:
-                return
-            won.release()
 
     asyncio.run(main())

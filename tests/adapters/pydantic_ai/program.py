@@ -1,18 +1,9 @@
-"""An agent with parallel tools, a sub-agent, a streamed answer and an approval, and a process that runs it.
-
-A process kills itself with SIGKILL at the point that it was told. Points are called by what is about to happen there,
-or has happened: `asks main1`, `has main1` (the first request of the agent `main` to its model), `begins pay`, `did pay`
-(around the effect of a tool) and `has pay` (its outcome is recorded).
-"""
+"""An agent with parallel tools, a sub-agent, a streamed answer and an approval, and a process that runs it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +16,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 import outlast
 from outlast import App, workflow
 from outlast.pydantic_ai import Durable
+from tests.adapters.effects import SETTING, die, effect, find
 from tests.adapters.stand_in import Asked, Reply, ToolCall
-
-
-@dataclass
-class Setting:
-    """What this process was told."""
-
-    effects: Path = Path()
-    kill: str = ""
-
-
-SETTING = Setting()
-
-
-def die(point: str) -> None:
-    """End the process, if this is the point."""
-    if point == SETTING.kill:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def effect(tool: str, **what: Any) -> None:
-    """Act on the world: a line in a file that outlives the process."""
-    die(f"begins {tool}")
-    line = json.dumps({"tool": tool, "key": outlast.idempotency_key()} | what)
-    with SETTING.effects.open("a") as file:
-        file.write(line + "\n")
-    die(f"did {tool}")
 
 
 class Killer(AbstractCapability[Any]):
@@ -134,13 +100,6 @@ def make(url: str) -> Agent[None, str]:
     return main
 
 
-def find(key: str, cents: int) -> outlast.Happened | outlast.DidNotHappen:
-    """Tell from the file whether a payment was made."""
-    lines = SETTING.effects.read_text().splitlines() if SETTING.effects.exists() else []
-    made = any(json.loads(line)["key"] == key for line in lines)
-    return outlast.Happened(f"paid {cents}") if made else outlast.DidNotHappen()
-
-
 @workflow(loop="native")
 async def desk(url: str) -> dict[str, Any]:
     """Have the agent answer once."""
@@ -161,19 +120,3 @@ def work(store: str, url: str, effects: str, kill: str) -> None:
             await run.result()
 
     asyncio.run(main())
-
-
-TOO_LATE = 7
-
-
-def answer(store: str, id: str, who: int) -> None:
-    """Be a process that answers a question, and ends with TOO_LATE where another one was heard."""
-
-    async def main() -> None:
-        async with App(store, worker=False) as app:
-            await app.approve(id, by=f"process {who}")
-
-    try:
-        asyncio.run(main())
-    except outlast.AlreadyAnswered:
-        sys.exit(TOO_LATE)

@@ -2,75 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from outlast import App
-from tests.adapters.pydantic_ai.scenes import Scene, scene
-
-REQUESTS = ("main1", "sub1", "sub2", "main2", "main3")
-TOOLS = ("weather_Rome", "weather_Paris", "lookup", "pay")
-POINTS = [f"{when} {which}" for which in REQUESTS for when in ("asks", "asked", "hears", "has")]
-POINTS += [f"{when} {which}" for which in TOOLS for when in ("begins", "did", "has")]
-
-
-async def _finish(made: Scene, **answer: Any) -> Any:
-    async with App(made.store, worker=False) as app:
-        answering = asyncio.create_task(made.answer(app, **answer))
-        assert await made.work() == 0
-        answering.cancel()
-    return await made.result()
-
-
-async def _killed(made: Scene, point: str) -> None:
-    async with App(made.store, worker=False) as app:
-        answering = asyncio.create_task(made.answer(app))
-        assert await made.work(point) == -signal.SIGKILL
-        answering.cancel()
+from tests.adapters.pydantic_ai.scenes import Scene
+from tests.adapters.scene import Undisturbed, points
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any], list[str]]:
-    """What a run comes to that nobody disturbs, what its model saw, and its items."""
-    with scene(tmp_path_factory.mktemp("undisturbed")) as made:
-        result = asyncio.run(_finish(made))
-        assert sorted(made.asked()) == sorted(REQUESTS)
-        assert dict(made.effects()) == dict.fromkeys(TOOLS, 1)
-        return result, made.conversations(), asyncio.run(_items(made))
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    with Scene.at(tmp_path_factory.mktemp("undisturbed")) as made:
+        return made.undisturbed()
 
 
-async def _items(made: Scene) -> list[str]:
-    async with App(made.store, worker=False) as app:
-        run = await app.get("desk-1")
-        return [item.value async for item in run.stream("tokens")]
-
-
-def _untimed(result: Any) -> Any:
-    """Leave out of messages what no two runs have alike: when they were, and the ids of runs."""
-    if isinstance(result, dict):
-        left_out = ("timestamp", "run_id", "conversation_id", "provider_url")
-        return {name: _untimed(value) for name, value in result.items() if name not in left_out}
-    return [_untimed(value) for value in result] if isinstance(result, list) else result
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_another_process_goes_on_where_one_was_killed(point: str, tmp_path: Path, undisturbed: Any) -> None:
-    with scene(tmp_path) as made:
-        asyncio.run(_killed(made, point))
-        recorded, asked, did = asyncio.run(made.recorded()), made.asked(), made.effects()
-        result = asyncio.run(_finish(made))
-
-        again = made.asked()[len(asked) :]
-        assert sorted(again) == sorted(set(REQUESTS) - recorded)
-        done = made.effects()
-        paid = {"pay"} if did["pay"] else set()  # its `confirm` found it
-        assert {tool: done[tool] - did[tool] for tool in TOOLS} == {
-            tool: int(tool not in recorded | paid) for tool in TOOLS
-        }
-        assert _untimed(result) == _untimed(undisturbed[0])
-        assert made.conversations() == undisturbed[1]
-        assert asyncio.run(_items(made)) == undisturbed[2]
+@pytest.mark.parametrize("point", points(Scene.REQUESTS, Scene.TOOLS))
+def test_another_process_goes_on_where_one_was_killed(point: str, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    with Scene.at(tmp_path) as made:
+        made.is_finished_by_another(point, undisturbed)

@@ -8,52 +8,21 @@ import signal
 from pathlib import Path
 
 from outlast import App
-from tests.adapters.pydantic_ai import program
-from tests.adapters.pydantic_ai.scenes import ENDS_WITHIN_S, PROCESSES, scene
-
-ANSWERING = 4
+from tests.adapters.pydantic_ai.scenes import Scene
 
 
-async def test_of_two_processes_that_run_one_agent_one_works(tmp_path: Path) -> None:
-    with scene(tmp_path) as made:
-        given = (made.store, made.stand_in.url, str(made.effects_file), "")
-        both = [PROCESSES.Process(target=program.work, args=given, daemon=True) for _ in range(2)]
-        for process in both:
-            process.start()
-        async with App(made.store, worker=False) as app:
-            await made.answer(app)
-        for process in both:
-            await asyncio.to_thread(process.join, ENDS_WITHIN_S)
-        assert [process.exitcode for process in both] == [0, 0]
-        assert sorted(made.asked()) == ["main1", "main2", "main3", "sub1", "sub2"]
-        assert set(made.effects().values()) == {1}
+def test_of_two_processes_that_run_one_agent_one_works(tmp_path: Path) -> None:
+    with Scene.at(tmp_path) as made:
+        made.is_done_once_by_two()
 
 
-async def test_of_processes_that_answer_at_once_one_is_heard_and_the_tool_acts_once(tmp_path: Path) -> None:
-    with scene(tmp_path) as made:
-        assert await made.work("asked main2") == -signal.SIGKILL
-        async with App(made.store, worker=False) as app:
-            working = asyncio.create_task(made.work())
-            asked = await app.approvals()
-            while not asked:
-                await asyncio.sleep(0.02)
-                asked = await app.approvals()
-            all_of_them = [
-                PROCESSES.Process(target=program.answer, args=(made.store, asked[0].id, who), daemon=True)
-                for who in range(ANSWERING)
-            ]
-            for process in all_of_them:
-                process.start()
-            for process in all_of_them:
-                await asyncio.to_thread(process.join, ENDS_WITHIN_S)
-            assert await working == 0
-            codes = [process.exitcode for process in all_of_them]
-        assert sorted(codes, key=str) == [0] + [program.TOO_LATE] * (ANSWERING - 1)
-        assert made.effects()["pay"] == 1
+def test_of_processes_that_answer_at_once_one_is_heard_and_the_tool_acts_once(tmp_path: Path) -> None:
+    with Scene.at(tmp_path) as made:
+        made.hears_one_of_many_answers()
 
 
 async def test_a_run_whose_processes_die_one_after_another_comes_to_the_same_end(tmp_path: Path) -> None:
-    with scene(tmp_path) as made:
+    with Scene.at(tmp_path) as made:
         async with App(made.store, worker=False) as app:
             for kill in ("hears main1", "did weather_Rome", "has sub1", "did lookup", "asked sub2", "hears main2"):
                 assert await made.work(kill) == -signal.SIGKILL
@@ -61,8 +30,7 @@ async def test_a_run_whose_processes_die_one_after_another_comes_to_the_same_end
             for kill in ("did pay", "hears main3"):
                 assert await made.work(kill) == -signal.SIGKILL
             await answering
-            assert await made.work() == 0
-        result = await made.result()
+        result = await made.finish()
         assert result["output"].startswith("All said: a1 The book says: refund is money back; p1 paid 500;")
         assert result["requests"] == 5
         assert made.effects()["pay"] == 1
@@ -74,7 +42,7 @@ async def test_a_run_whose_processes_die_one_after_another_comes_to_the_same_end
 
 
 async def test_a_run_is_killed_while_it_waits_for_people(tmp_path: Path) -> None:
-    with scene(tmp_path) as made:
+    with Scene.at(tmp_path) as made:
         async with App(made.store, worker=False) as app:
             working = asyncio.create_task(made.work())
             while not await app.approvals():  # noqa: ASYNC110 - the question comes from another process
