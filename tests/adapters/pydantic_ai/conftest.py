@@ -1,9 +1,7 @@
-"""A store on a file, a provider that says what a test scripts, and how async tests are run."""
+"""A store on a file, and a provider that says what a test scripts."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,25 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.timeout(60))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an async test in a loop of its own, and close the clients that it has opened."""
-    if HERE not in pyfuncitem.path.parents or not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def main() -> None:
-        try:
-            await pyfuncitem.obj(**arguments)
-        finally:
-            for value in arguments.values():
-                if isinstance(value, Provider):
-                    await value.close()
-
-    asyncio.run(main())
-    return True
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class Provider:
         """What the model saw, each time."""
         return [body["messages"] for body in self.stand_in.asked()]
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the clients."""
         for client in self._clients:
             await client.close()

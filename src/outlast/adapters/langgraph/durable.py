@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.errors import GraphDrained
 from langgraph.pregel import Pregel
@@ -44,14 +45,39 @@ OURS = "outlast_run"
 UNNAMED = "LangGraph"
 
 
-class DurableGraph(Workflow[[Any], Any]):
+OF_A_PROCESS = {
+    "callbacks": "they are objects of this process, and another one may go on: give them to the graph, with_config()",
+    "run_id": "the run has an id, which is the thread's, too: app.start(..., id=...)",
+}
+OF_THE_THREAD = {"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
+"""What a call's config cannot say, since the run does."""
+
+
+class DurableGraph(Workflow[[Any, "RunnableConfig | None", Any], Any]):
     """A workflow whose body runs a graph. Made by `outlast.langgraph.durable`."""
 
     resumes = True
 
+    def check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise WrongUse for a config that a run cannot keep, too."""
+        super().check(args, kwargs)
+        config = kwargs.get("config", args[1] if len(args) > 1 else None) or {}
+        for name, why in OF_A_PROCESS.items():
+            if name in config:
+                raise WrongUse(f"graph {self.name}: a run's config cannot have {name}: {why}")
+        of_thread = sorted(OF_THE_THREAD.intersection(config.get("configurable", {})))
+        if of_thread:
+            raise WrongUse(
+                f"graph {self.name}: a run's config cannot have {', '.join(of_thread)}: the thread of a run has the "
+                "run's id, app.start(..., id=...), and begins with its input"
+            )
+
 
 def durable(graph: Pregel[Any, Any, Any, Any], *, name: str | None = None) -> DurableGraph:
     """Make a compiled graph a workflow: `app.start(agent(input), id=...)` runs it, and `result()` gives its output.
+
+    It is called as the graph is: `agent(input, config=None, context=None)`. Both are kept with the run, so a config has
+    `recursion_limit`, `configurable`, `tags` and the like, and neither callbacks nor a thread.
 
     The run survives its process: another worker goes on from the last checkpoint, with durability "sync". Its thread
     has the run's id, belongs to it, and is kept in the run's store; a checkpointer that the graph was compiled with is
@@ -66,8 +92,8 @@ def durable(graph: Pregel[Any, Any, Any, Any], *, name: str | None = None) -> Du
             "this graph has no name by which its runs would find it: compile(name=...), or durable(name=...)"
         )
 
-    async def run(input: Any) -> Any:
-        return await _Supervised(graph).invoke(input)
+    async def run(input: Any, config: RunnableConfig | None = None, context: Any = None) -> Any:
+        return await _Supervised(graph, config or {}, context).invoke(input)
 
     caller = sys._getframe(1).f_globals  # whose module a worker has to import
     run.__module__, run.__qualname__ = str(caller.get("__name__")), called
@@ -111,7 +137,7 @@ class _WorkersClient(StoreClient):
 class _Supervised:
     """One execution of a run of a graph, by one worker."""
 
-    def __init__(self, graph: Pregel[Any, Any, Any, Any]) -> None:
+    def __init__(self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, context: Any) -> None:
         place = cast("InBody", here.get())
         self._engine = cast("NativeEngine", place.ops)
         row = self._engine.row
@@ -119,9 +145,11 @@ class _Supervised:
         writing = Writing(row.id, (worker.id, row.pk, row.claim))
         self._saver = Saver._of_run(_WorkersClient(worker), writing, getattr(graph.checkpointer, "serde", None))
         self._graph = graph.copy(update={"checkpointer": self._saver})
+        self._context = context
         self._config: Any = {
-            "configurable": {"thread_id": row.id},
-            "metadata": {OURS: row.incarnation},
+            **config,
+            "configurable": {**config.get("configurable", {}), "thread_id": row.id},
+            "metadata": {**config.get("metadata", {}), OURS: row.incarnation},
             "callbacks": [Tasks(self._engine)],
         }
         self._place = InBody(place.ops, TaskBranch(place.branch.path))
@@ -151,7 +179,9 @@ class _Supervised:
         self._engine.on_leave(control.request_drain)
         try:
             with placed(self._place):  # a task of the graph may have been entered in this very context
-                return await self._graph.ainvoke(given, self._config, durability="sync", control=control)
+                return await self._graph.ainvoke(
+                    given, self._config, context=self._context, durability="sync", control=control
+                )
         except GraphDrained:
             await self._engine.handed_back()
         finally:
