@@ -6,26 +6,25 @@ given as `awrap_tool_call`. What lies between them, LangGraph's own code, is exe
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from pydantic import ValidationError
 
 from outlast.adapters.journaled import MODEL
 from outlast.adapters.langgraph.calls import Kept
+from outlast.adapters.langgraph.models import count, name_of, text_of
 from outlast.adapters.langgraph.tasks import tool_errors, within
 from outlast.adapters.langgraph.tokens import writing_tokens
 from outlast.core.errors import WrongUse
 from outlast.core.marking import effect_of
 from outlast.core.records import Effect
 from outlast.core.settings import Changes, Settings
-from outlast.runtime.run_usage import record_usage
 
 Effects = Mapping[str, Any]
 Answer = ToolMessage | Command[Any]
@@ -89,7 +88,7 @@ class Middleware(AgentMiddleware[Any, Any, Any]):
         return _response(self._call_of(request).call_in_thread(ask))
 
     def _call_of(self, request: ModelRequest[Any]) -> Kept[list[Any]]:
-        return Kept("model", self._model, arguments={"model": _name_of(request)}, given=_said)
+        return Kept("model", self._model, arguments={"model": name_of(request.model)}, given=_said)
 
     # -- tools ---------------------------------------------------------------------
 
@@ -151,37 +150,21 @@ def _response(kept: list[Any]) -> ModelResponse[Any]:
 
 
 def _said(value: Any) -> list[Any]:
-    return [[AIMessage(content=_text(value))], None]
+    return [[AIMessage(content=text_of(value))], None]
 
 
 def _seen(request: ModelRequest[Any], response: ModelResponse[Any]) -> list[Any]:
     """Return what is kept of an answer, and tell what it has used."""
     for message in response.result:
-        usage = message.usage_metadata if isinstance(message, AIMessage) else None
-        if usage:
-            record_usage(
-                model=_model_of(request, message),
-                input_tokens=usage["input_tokens"],
-                output_tokens=usage["output_tokens"],
-                cached_tokens=usage.get("input_token_details", {}).get("cache_read") or 0,
-            )
+        count(request.model, message)
     return [response.result, response.structured_response]
-
-
-def _model_of(request: ModelRequest[Any], message: BaseMessage) -> str:
-    return str(message.response_metadata.get("model_name") or _name_of(request))
-
-
-def _name_of(request: ModelRequest[Any]) -> str:
-    model = request.model
-    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
 
 
 def _call_of(request: ToolCallRequest, settings: Settings) -> Kept[Answer]:
     call = request.tool_call
 
     def given(value: Any) -> Answer:
-        return ToolMessage(content=_text(value), name=call["name"], tool_call_id=call["id"])
+        return ToolMessage(content=text_of(value), name=call["name"], tool_call_id=call["id"])
 
     name = _NOT_IN_NAMES.sub("_", call["name"])[:200] or "_"
     return Kept(name, settings, key=call["id"], arguments=call["args"], given=given)
@@ -201,7 +184,3 @@ def _certain(settings: Settings, request: ToolCallRequest, answer: Answer, error
         if not (isinstance(error, ValidationError) and error.title == getattr(schema, "__name__", None)):
             raise error
     return answer
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
