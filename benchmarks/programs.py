@@ -72,6 +72,13 @@ async def long_history(steps: int) -> None:
     await hang()
 
 
+@workflow(loop="native")
+async def wide_history(steps: int) -> None:
+    """Finish so many steps in parallel, on the worker's loop, and then never end."""
+    await asyncio.gather(*(pure(i) for i in range(steps)))
+    await hang()
+
+
 @step
 async def beat(home: int) -> bool:
     """Print when it started; say whether the run is still in the process that it was started in."""

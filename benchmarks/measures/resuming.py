@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from benchmarks import processes, programs
 from benchmarks.bench import Bench
 from benchmarks.figures import Row, Samples, Series, at_most
+from benchmarks.measures.parallel_steps import LINEAR
 from outlast import App
 
 
-async def make_history(url: str, steps: int) -> None:
+async def make_history(url: str, steps: int, *, native: bool = False) -> None:
     """Start a run, let it finish so many steps, and leave while the next one is under way."""
     async with App(url, grace=0) as app:
-        await app.start(programs.long_history(steps))
+        await app.start(programs.wide_history(steps) if native else programs.long_history(steps))
         await programs.began.wait()
 
 
@@ -42,4 +43,23 @@ def resuming(bench: Bench) -> Iterator[Row | Series]:
             points[size].append(processes.call(resume, url=url))
     steps = bench.size(5_000, 1_000)
     yield Row(f"resume a run of {steps:,} finished steps", Samples(points[steps], "s"), None, at_most(0.25, "s"))
+    yield from _native(bench)
     yield Series("resuming", "to the first new step", points)
+
+
+def _native(bench: Bench) -> Iterator[Row]:
+    """A native workflow is told its parallel steps one by one: what each costs may not grow with their number."""
+    few, many = 500, bench.size(5_000, 1_000)
+    stores = {size: bench.ground.store() for size in (few, many)}
+    each: dict[int, list[float]] = {size: [] for size in stores}
+    for size, url in stores.items():
+        processes.call(make_history, url=url, steps=size, native=True)
+    for _ in range(bench.repeats):
+        for size, url in stores.items():
+            each[size].append(processes.call(resume, url=url) / size)
+    yield Row(
+        f"resume a native run of {many:,} finished steps in parallel, per step",
+        Samples(each[many], "s"),
+        Samples(each[few], "s", f"of {few}"),
+        at_most(LINEAR),
+    )

@@ -167,7 +167,9 @@ class NativeEngine(Engine):
 
         What else it does, unknown to the run, is ended when the run rests, and done again by whoever goes on with it.
         """
-        return bool(self.waits_for() or self.loop.timers) and not self._unsettled
+        if self._unsettled:  # as in each turn while the body is told what is recorded: who waits is counted by looking
+            return False
+        return bool(self.waits_for() or self.loop.timers)
 
     def _pump(self) -> None:
         while self._events and not self.closed and self.failure is None:
