@@ -164,6 +164,27 @@ async def test_it_waits_for_people_messages_children_and_moments_and_rests_meanw
         assert await run.result() == [["five", "six"], "hello", 2, True]
 
 
+async def test_a_sleep_that_is_reckoned_from_the_clock_ends_when_it_was_to_end_first(
+    open_app: OpenApp, ears: Ears
+) -> None:
+    """Each time that the run goes on its body reckons anew, and would sleep on and on."""
+    begun: list[dt.datetime] = []
+
+    @workflow(loop="native")
+    async def native() -> int:
+        begun.append(dt.datetime.now(dt.UTC))
+        await outlast.sleep_until(begun[-1] + dt.timedelta(seconds=0.5))
+        return 1
+
+    async with open_app(on_event=ears) as app:
+        run = await app.start(native())
+        await ears.hear("run.parked", run=run.id)
+        assert await run.result() == 1
+        (slept,) = [step for step in await run.steps() if step.kind == "timer"]
+    assert len(begun) == 2
+    assert slept.due == (begun[0] + dt.timedelta(seconds=0.5)).timestamp()
+
+
 async def test_a_part_that_starts_again_is_told_what_it_did(open_app: OpenApp) -> None:
     @workflow(loop="native")
     async def native() -> list[Any]:

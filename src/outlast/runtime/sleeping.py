@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 
+from outlast.core.definitions import AsyncStep
 from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
 from outlast.core.lost import refuse_lost
+from outlast.core.native_scopes import NativeBranch
+from outlast.core.settings import Settings
 from outlast.runtime.clock import SystemClock
 from outlast.runtime.moments import seconds_of
 
 MOST_AT_ONCE_S = 30.0  # outside of a run: clocks can be set meanwhile
 
 _clock = SystemClock()
+
+
+async def _first_said(seconds: float) -> float:
+    return seconds
+
+
+_until = AsyncStep(_first_said, "sleep_until", Settings().with_(effect="pure", check_args=False))
+"""Records until when a native body sleeps. What it reckons that from may be the clock, which says more each time that
+it is executed: by what it reckons later it would never have slept long enough."""
 
 
 async def sleep_until(when: dt.datetime) -> None:
@@ -38,6 +50,8 @@ async def sleep_until(when: dt.datetime) -> None:
     if seconds <= place.ops.now():
         await asyncio.sleep(0)
         return
+    if isinstance(place.branch, NativeBranch):
+        seconds = await _until(seconds)
     await place.ops.timer(seconds)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, Send, interrupt
 
-from outlast import App, step
+import outlast
+from outlast import App, step, workflow
 from outlast.langgraph import durable
 from tests.adapters.langgraph.graphs import Log
 
@@ -252,3 +254,29 @@ def test_what_a_sibling_has_done_when_a_node_fails_is_not_done_again(tmp_path: P
 
     assert sorted(asyncio.run(scene())["log"]) == ["not failed", "slow 1"]
     assert DONE == {"slow": 1, "fails": 2}
+
+
+async def test_a_node_waits_for_messages_people_times_and_children(url: str) -> None:
+    """A run that waits leaves memory each time, and the node begins again."""
+
+    @workflow(name="child")
+    async def child(n: int) -> int:
+        return n + 1
+
+    async def hear(_: Log) -> Any:
+        return {"log": [await outlast.receive("word", type=str)]}
+
+    async def ask(_: Log) -> Any:
+        approval = await outlast.approve("ok?")
+        await outlast.sleep_until(datetime.now(UTC) + timedelta(seconds=0.1))
+        return {"log": [approval.note, str(await child(41))]}
+
+    graph = StateGraph(Log).add_node("hear", hear).add_node("ask", ask).add_edge(START, "hear").add_edge("hear", "ask")
+    agent = durable(graph.compile(name="waits"))
+    async with App(url, park_after=0.01) as app:
+        run = await app.start(agent({"log": []}), id="t")
+        await run.send("word", "hello")
+        while not (asked := await run.approvals()):  # noqa: ASYNC110 - the graph asks
+            await asyncio.sleep(0.01)
+        await app.approve(asked[0].id, note="fine")
+        assert await run.result() == {"log": ["hello", "fine", "42"]}
