@@ -1,8 +1,9 @@
 """How runs come into a worker's memory: claimed when they are due, loaded, and begun.
 
 A worker claims no more than it can execute: others may be idle. So there is a limit for the runs that it holds; it
-claims none while steps of these wait for a place, never more at once than could begin a step right away, in a thread if
-need be, and while no thread is free only runs of workflows that have needed none so far.
+claims none while steps of these wait for a place, and never more at once than could begin a step right away, in a
+thread if need be. Of workflows that have been seen to need no thread it claims more at once, every second time where
+more is due than it could claim, and when no thread is free.
 
 A claim is one verb for many runs. A run that is started in this process is claimed by its start. Where an answer
 was lost or a load failed, `reconcile` finds the runs that this worker owns and does not hold.
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
 
 CLAIM_BATCH = 200
-LOAD_BATCH = 32  # runs that are read together
+LOAD_BATCH = 100  # runs that are read together
 
 
 class Claims:
@@ -42,6 +43,8 @@ class Claims:
         self._concurrency = worker_concurrency
         self._arriving: set[Execution] = set()  # runs that have begun, and not come to their first step yet
         self._threaded: set[str] = set()  # workflows whose steps were seen to run in threads
+        self._plain: set[str] = set()  # those that were seen to begin, and never to need a thread
+        self._was_full = False  # the last claim, of any workflow, brought as many as it could
         self._loading: set[tuple[str, int]] = set()  # whose claim, and of what run
         self._claiming = 0  # how many runs the claim on its way may bring
         self._starting = 0  # runs claimed by their starts that are on their way
@@ -66,19 +69,26 @@ class Claims:
         return max(0, self._concurrency - taken)
 
     @property
+    def _coming(self) -> int:
+        """How many runs of this worker have not come to their first step yet."""
+        return len(self._loading) + self._starting + len(self._arriving)
+
+    @property
     def _spare(self) -> int:
         """How many more runs could begin a step at once, even in a thread."""
-        coming = len(self._loading) + self._starting + len(self._arriving)
-        return min(self._worker.places.spare, self._worker.pool.spare) - coming
+        return min(self._worker.places.spare, self._worker.pool.spare) - self._coming
 
     def _claimable(self) -> tuple[tuple[str, ...], int]:
         """Return of which workflows how many runs may be claimed."""
-        names, limit = registry.names(), min(self.room, CLAIM_BATCH)
-        if (spare := self._spare) > 0:
+        names, limit, spare = registry.names(), min(self.room, CLAIM_BATCH), self._spare
+        if spare > 0 and not (self._was_full and self._plain):
             return names, min(limit, spare)
+        plain = tuple(name for name in names if name in self._plain)
+        if plain:
+            ahead = 0 if self._coming > CLAIM_BATCH // 2 else CLAIM_BATCH - self._coming
+            return plain, max(0, min(limit, ahead, self._worker.places.spare - self._coming))
         # One at a time, once the others have come to their steps, so that what needs no thread waits for none.
-        coming = self._loading or self._starting or self._arriving
-        return tuple(name for name in names if name not in self._threaded), 0 if coming else min(limit, 1)
+        return tuple(name for name in names if name not in self._threaded), 0 if self._coming else min(limit, 1)
 
     def claims_for(self, row: RunRow) -> str | None:
         """Return this worker's id if it takes a run that is just being started, None to leave it to the queue.
@@ -129,7 +139,9 @@ class Claims:
             self._load(*[row for row in answer.runs if row not in suspects])
             if suspects:
                 self._trials.take(suspects, self._load)
-            if len(answer.runs) == verb.limit or self._claim_again:
+            is_full = len(answer.runs) == verb.limit
+            self._was_full = is_full and not self._was_full
+            if is_full or self._claim_again:
                 self.look()
         elif not isinstance(answer, (Claimed, Fenced)):
             self.reconcile_soon()  # nobody can tell what became of it
@@ -202,10 +214,15 @@ class Claims:
 
         Where the run was on a queue, another may have its place there.
         """
-        if self._claim_again or self._had_no_room or (self._had_no_thread and self._spare > 0):
+        if self._lacks_room:
             self.look()
         elif queue:
             self._look_soon()
+
+    @property
+    def _lacks_room(self) -> bool:
+        """Whether there may be runs that were left to others, and are not any more."""
+        return self._claim_again or self._had_no_room or (self._had_no_thread and self._spare > 0)
 
     def _look_soon(self) -> None:
         """Look once for all the runs that leave at one moment."""
@@ -221,13 +238,17 @@ class Claims:
         """A step of a run has begun."""
         if in_thread:
             self._threaded.add(execution.row.workflow)
+            self._plain.discard(execution.row.workflow)
         self.arrived(execution)
 
     def arrived(self, execution: Execution) -> None:
         """A run has come to its first step, to a rest or to its end: what it takes is known now."""
         if execution in self._arriving:
             self._arriving.discard(execution)
-            self.room_made()
+            if execution.row.workflow not in self._threaded:
+                self._plain.add(execution.row.workflow)
+            if self._lacks_room:
+                self._look_soon()
 
     def begin_started(self, row: RunRow, *, new: bool = True) -> None:
         """A run was just started: execute it, if it was claimed for this worker.
