@@ -12,6 +12,7 @@ PACKAGE = ROOT / "src" / "outlast"
 ADAPTERS = sorted(path.parent.name for path in (PACKAGE / "adapters").glob("*/__init__.py"))
 
 MODULES = {
+    "crewai": ("crewai",),
     "google_adk": ("google.adk", "google.genai"),
     "http": ("httpx2", "httpx"),
     "langgraph": ("langgraph", "langchain", "langchain_core"),
