@@ -16,7 +16,7 @@ MODULES = {
     "google_adk": ("google.adk", "google.genai"),
     "http": ("httpx2", "httpx"),
     "langgraph": ("langgraph", "langchain", "langchain_core"),
-    "mcp": ("mcp", "mcp_types"),
+    "mcp": ("mcp_types", "mcp"),  # CrewAI brings an older `mcp`
     "openai_agents": ("agents", "openai"),
     "pydantic_ai": ("pydantic_ai",),
 }

@@ -46,8 +46,9 @@ def stopping() -> Iterator[None]:
     try:
         yield
     except _ENDS_THE_WORK as error:
-        if kickoff is not None:
-            kickoff.stopped = error
+        if kickoff is None:
+            raise
+        kickoff.stopped = error
         raise Stop(error) from error
 
 
@@ -99,7 +100,7 @@ def recorded_in_thread(
         return encode(make())
 
     with stopping():
-        return decode(wait_in_thread(_call(_pattern(name), attempt, settings, key, arguments).result, name))
+        return decode(wait_in_thread(lambda: _call(_pattern(name), attempt, settings, key, arguments).result(), name))
 
 
 def _call(
