@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crewai import Crew, Process
+from crewai import Crew, PlanningConfig, Process
 from crewai.tasks.conditional_task import ConditionalTask
 from crewai.tools import tool
 from pydantic import BaseModel
@@ -118,6 +119,12 @@ def _an_object(url: str) -> Crew:
     return one_task(url, 'JSON {"name": "Rome", "people": 3}', of_task={"output_pydantic": City})
 
 
+def _reasoning(url: str) -> Crew:
+    plan = '{"plan": "Look.", "steps": [], "ready": true}'
+    orders = (f"CALL create_reasoning_plan {plan}", 'CALL weather {"city": "Rome"}', "SAY thought")
+    return one_task(url, *orders, tools=[weather], planning_config=PlanningConfig(max_attempts=1))
+
+
 def _planned(url: str) -> Crew:
     crew = one_task(url, "SAY planned", 'JSON {"list_of_plans_per_task": []}')
     return Crew(agents=crew.agents, tasks=crew.tasks, planning=True, planning_llm=model(url))
@@ -128,6 +135,20 @@ def _cached(url: str) -> Crew:
     agent = crew.agents[0]
     tasks = [*crew.tasks, a_task(agent, 'CALL weather {"city": "Rome"}', "SAY two")]  # type: ignore[arg-type]
     return Crew(agents=[agent], tasks=tasks, cache=True)
+
+
+def _cached_twice_at_once(url: str) -> Crew:
+    both_look = threading.Barrier(2)
+
+    @tool("slow")
+    def slow(city: str) -> str:
+        """Tell the weather, when both calls have been made."""
+        both_look.wait(20)
+        did[f"slow {city}"] += 1
+        return city
+
+    crew = one_task(url, 'CALL slow {"city": "Rome"}, {"city": "Rome"}', "SAY one", tools=[slow])
+    return Crew(agents=crew.agents, tasks=crew.tasks, cache=True)
 
 
 @tool("rare", max_usage_count=1)
@@ -160,7 +181,9 @@ CREWS: dict[str, Callable[[str], Crew]] = {
     "guarded by a model": _guarded_by_a_model,
     "an object": _an_object,
     "cached": _cached,
+    "cached twice at once": _cached_twice_at_once,
     "rare": _rare,
+    "reasoning": _reasoning,
     "called back": _called_back,
 }
 

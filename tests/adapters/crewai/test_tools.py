@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections import Counter
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import Any
 import pytest
 from crewai import Crew
 from crewai.tools import BaseTool, tool
+from pydantic import BaseModel
 
 import outlast
 from outlast import App, BudgetExceeded, EncodingError, workflow
+from outlast.adapters.crewai import models
 from outlast.adapters.crewai.tools import settings_of
 from outlast.crewai import durable
 from tests.adapters.crewai.running import a_task, an_agent, answer_next, begun_again, one_task, saying, text_model
+from tests.adapters.stand_in import Asked, Reply, ToolCall
 
 did: Counter[str] = Counter()
 
@@ -194,6 +198,76 @@ def test_many_crews_side_by_side_are_told_what_is_recorded(tmp_path: Path) -> No
     assert did["plain"] == 40
 
 
+both_begun = threading.Barrier(2)
+
+
+@tool("counted")
+def counted(word: str) -> str:
+    """Return another number each time."""
+    both_begun.wait(20)
+    did["counted"] += 1
+    return f"{word} {did['counted']}"
+
+
+PASSES: list[str] = []
+
+
+@workflow(loop="native")
+async def twins(url: str) -> str:
+    """Make two calls at once that are alike."""
+    crew = one_task(url, 'CALL counted {"word": "a"}, {"word": "a"}', "SAY done", tools=[counted])
+    PASSES.append((await durable(crew).akickoff()).raw)
+    await outlast.approve("Go on?")
+    return PASSES[-1]
+
+
+def test_two_calls_at_once_that_are_alike_are_each_told_their_own(tmp_path: Path) -> None:
+    PASSES.clear()
+    with saying(tmp_path) as stand_in:
+        asyncio.run(begun_again(f"sqlite:///{tmp_path / 'a.db'}", twins(stand_in.url)))
+    assert len(PASSES) == 2
+    assert PASSES[0] == PASSES[1]
+    assert did["counted"] == 2
+
+
+LONG = "\n".join(f"line {n}" for n in range(60_000))
+
+
+@tool("long")
+def long(word: str) -> str:
+    """Return a text that is too long for a model."""
+    return LONG
+
+
+def reads_on(asked: Asked) -> Reply:
+    """Call a tool, read on in what it gave, call another, and tell."""
+    answers = asked.results()
+    if "long-1" not in answers:
+        return Reply(calls=(ToolCall("long-1", "long", {"word": "a"}),))
+    (name,) = re.findall(r"relative file path `([^`]+)`", answers["long-1"])
+    if "read-1" not in answers:
+        args = {"file_path": name, "start_line": 50_000, "line_count": 1}
+        return Reply(calls=(ToolCall("read-1", "read_a_deferred_tool_result", args),))
+    if "plain-1" not in answers:
+        return Reply(calls=(ToolCall("plain-1", "plain", {"word": name}),))
+    assert answers["plain-1"] == name
+    return Reply(text=answers["read-1"])
+
+
+@workflow(loop="native")
+async def reading(url: str) -> str:
+    """Have a model read on in a long result, and begin again before it is asked for the last time."""
+    crew = one_task(url, "read", tools=[long, plain])
+    return str((await durable(crew, approve=["plain"]).akickoff()).raw)
+
+
+def test_the_file_of_a_long_result_has_its_name_again(tmp_path: Path) -> None:
+    with saying(tmp_path, reads_on) as stand_in:
+        read = asyncio.run(begun_again(f"sqlite:///{tmp_path / 'a.db'}", reading(stand_in.url)))
+        assert len(stand_in.asked()) == 4
+    assert read.strip() == "line 49999"
+
+
 def test_a_crew_is_left_as_it_was_and_its_copy_does_the_same_outside_of_runs(tmp_path: Path) -> None:
     with saying(tmp_path) as stand_in:
         crew = one_task(stand_in.url, 'CALL plain {"word": "a"}', "SAY done", tools=[plain])
@@ -209,3 +283,17 @@ def test_a_crew_is_left_as_it_was_and_its_copy_does_the_same_outside_of_runs(tmp
         assert agent.llm is models
         assert type(plain).__module__ == "crewai.tools.base_tool"
         assert crew.kickoff().raw == "done [('plain-0', 'a')]"
+
+
+class Person(BaseModel):
+    """What newer code wants a model to give; older code knew no age."""
+
+    name: str
+    age: int = 7
+
+
+def test_an_object_that_older_code_recorded_has_what_newer_code_has_added() -> None:
+    kept = {"value": None, "structured": {"name": "Ada"}, "of": "Person", "used": {"total_tokens": 3}}
+    outcome = models._decoder(Person)(kept)
+    assert outcome.value == Person(name="Ada", age=7)
+    assert outcome.used == {"total_tokens": 3}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from crewai import Agent, Task
+from crewai.utilities.tool_result_artifacts import ToolResultArtifact, ToolResultArtifactStore
 
-from outlast.adapters.crewai.places import digest, role_of, scope, working
+from outlast.adapters.crewai.places import call_number, digest, role_of, scope, working
 from outlast.adapters.journaled import in_body
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class StepAgent(AgentLikeness):
         self.llm = making.model(self.llm)  # an overlay of the framework's may have put another there
         given = self.tools or [] if tools is None else tools
         super().create_agent_executor([making.tools.tool(tool) for tool in given], task)
-        _name_steps_of_plans(self.agent_executor)
+        _same_each_time(self.agent_executor)
 
 
 class OfAgent:
@@ -87,23 +90,63 @@ def _working(agent: StepAgent, task: Task, context: str | None) -> Iterator[Step
         _at_work.reset(token)
 
 
-def _name_steps_of_plans(executor: Any) -> None:
-    """Have the steps of a plan, which may be taken side by side, be known by their numbers."""
-    make = type(executor)._ensure_step_executor
+def _same_each_time(executor: Any) -> None:
+    """Have an executor do the same in each execution where the framework leaves something to chance.
+
+    The steps of a plan may be taken side by side: they are known by their numbers. So are calls of tools that a model
+    asks for at once, which may be alike. A result of a tool that is too long is put in a file, by whose name the model
+    asks for it: that name is told again.
+    """
+    kind = type(executor)
+    steps, prepare = kind._ensure_step_executor, kind._prepare_tool_result_for_context
+    side_by_side, execute_call = kind._should_parallelize_native_tool_calls, kind._execute_single_native_tool_call
+    numbers: dict[int, int] = {}
 
     def ensure() -> Any:
-        made = make(executor)
+        made = steps(executor)
         if "execute" not in vars(made):
             execute = made.execute
 
-            def execute_in_part(todo: Any, *args: Any, **kwargs: Any) -> Any:
+            def execute_in_scope(todo: Any, *args: Any, **kwargs: Any) -> Any:
                 with scope(f"step {todo.step_number}") if in_body() else nullcontext():
                     return execute(todo, *args, **kwargs)
 
-            made.execute = execute_in_part
+            made.execute = execute_in_scope
         return made
 
-    vars(executor)["_ensure_step_executor"] = ensure
+    def prepared(execution_result: dict[str, Any]) -> str:
+        if executor._tool_result_artifact_store is None and in_body():
+            executor._tool_result_artifact_store = _Artifacts()
+        result: str = prepare(executor, execution_result)
+        return result
+
+    def numbered(tool_calls: list[Any]) -> bool:
+        numbers.clear()
+        numbers.update({id(call): n for n, call in enumerate(tool_calls)})
+        return bool(side_by_side(executor, tool_calls))
+
+    def execute_numbered(tool_call: Any) -> Any:
+        with call_number(numbers.get(id(tool_call), 0)):
+            return execute_call(executor, tool_call)
+
+    vars(executor).update(
+        _ensure_step_executor=ensure,
+        _prepare_tool_result_for_context=prepared,
+        _should_parallelize_native_tool_calls=numbered,
+        _execute_single_native_tool_call=execute_numbered,
+    )
+
+
+class _Artifacts(ToolResultArtifactStore):
+    """Files of long results, which are named after what is in them."""
+
+    def store(self, content: str, estimated_token_count: int) -> ToolResultArtifact:
+        """Put a result in a file."""
+        made = super().store(content, estimated_token_count)
+        told = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        name = f"tool-result-{len(self._artifact_ids)}-{told}"
+        held = made.file_path.parent.rename(self.directory / name) / made.file_path.name
+        return replace(made, artifact_id=name, relative_path=held.relative_to(self.directory), file_path=held)
 
 
 class StepTask(TaskLikeness):

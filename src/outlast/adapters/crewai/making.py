@@ -15,6 +15,7 @@ from crewai.utilities.llm_utils import create_llm
 from crewai.utilities.planning_handler import CrewPlanner
 
 from outlast.adapters.crewai.agents import OfAgent, StepAgent, StepTask
+from outlast.adapters.crewai.caching import Cache
 from outlast.adapters.crewai.classes import copied, said_of
 from outlast.adapters.crewai.models import ModelCalls, durable_model
 from outlast.adapters.crewai.refusals import check_agent
@@ -152,7 +153,7 @@ class Making:
         if cache is None:
             return None
         if id(cache) not in self._made:
-            self._made[id(cache)] = (cache, CacheHandler())
-            self._made[id(self._made[id(cache)][1])] = (None, self._made[id(cache)][1])
-        made: CacheHandler = self._made[id(cache)][1]
-        return made
+            made = Cache()
+            self._made[id(cache)] = self._made[id(made)] = (cache, made)  # a copy of a copy has the same
+        known: CacheHandler = self._made[id(cache)][1]
+        return known

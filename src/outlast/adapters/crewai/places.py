@@ -21,7 +21,7 @@ from typing import Any, cast
 from outlast.adapters.journaled import in_body
 from outlast.core.effects import InBody, Operations
 from outlast.core.errors import OutlastError
-from outlast.core.identity import here, placed
+from outlast.core.identity import Branch, here, placed
 
 LONGEST_ROLE = 80
 """So many characters of an agent's role stand in the names of steps; a longer one has a digest behind them."""
@@ -43,15 +43,46 @@ now: ContextVar[Kickoff | None] = ContextVar("outlast_crewai_now", default=None)
 
 _at_work: ContextVar[str] = ContextVar("outlast_crewai_at_work", default="")
 
+_call_number: ContextVar[int] = ContextVar("outlast_crewai_call_number", default=0)
+
 
 def operations() -> Operations | None:
     """Return what stands for this execution of the run's body; None elsewhere than in one."""
     return cast("InBody", here.get()).ops if in_body() else None
 
 
-def key_here(beside: str = "") -> str:
-    """Return the key of a call that is made here: who makes it, and what else tells it from others."""
-    return "~".join(part for part in (_at_work.get(), beside) if part) or "crew"
+def key_here() -> str:
+    """Return the key of a call of a model that is made here: who makes it."""
+    return _at_work.get() or "crew"
+
+
+def tool_key_here(arguments: dict[str, Any]) -> str:
+    """Return the key of a call of a tool that is made here: who makes it, and what tells it from others."""
+    n = _call_number.get()
+    return f"{key_here()}~{digest(arguments)}{f'~{n}' if n else ''}"
+
+
+@contextmanager
+def call_number(n: int) -> Iterator[None]:
+    """Say which this is of the calls of tools that a model has asked for at once, from 0."""
+    token = _call_number.set(n)
+    try:
+        yield
+    finally:
+        _call_number.reset(token)
+
+
+def is_recorded(name: str, key: str) -> bool:
+    """Tell whether something is recorded of the call with this name and key that would be made here next."""
+    place = cast("InBody", here.get())
+    ops: Any = place.ops
+    branch = place.branch.current()
+    with numbering:
+        ahead = Branch(branch.path)
+        ahead.counts = dict(branch.counts)
+        identity = ahead.call(name, key)
+    known = ops.scopes.of(branch.path)
+    return identity in known.outcomes or identity in known.notes
 
 
 @contextmanager
@@ -69,7 +100,8 @@ def working(role: str) -> Iterator[None]:
     """Have calls in the block be those of an agent."""
     token = _at_work.set(role)
     try:
-        yield
+        with call_number(0):
+            yield
     finally:
         _at_work.reset(token)
 

@@ -14,10 +14,11 @@ from crewai.tools.agent_tools.deferred_tool_result_reader import DeferredToolRes
 from crewai.tools.base_tool import BaseTool, Tool
 from crewai.utilities.string_utils import sanitize_tool_name
 
+from outlast.adapters.crewai import caching
 from outlast.adapters.crewai.calls import recorded, recorded_in_thread
 from outlast.adapters.crewai.classes import copied, said_of
 from outlast.adapters.crewai.people import ask, ask_in_thread
-from outlast.adapters.crewai.places import digest, key_here
+from outlast.adapters.crewai.places import is_recorded, tool_key_here
 from outlast.adapters.journaled import in_body
 from outlast.core.marking import effect_of
 from outlast.core.settings import Settings
@@ -48,7 +49,10 @@ class ToolCalls:
         if not in_body():
             return fn(*args, **kwargs)
         named = _named(fn, args, kwargs)
-        key = key_here(digest(named))
+        key = tool_key_here(named)
+        found = caching.taken(self.name)
+        if found is not None and not is_recorded(self.name, key):
+            return _awaited(found) if inspect.iscoroutinefunction(fn) else found
         if inspect.iscoroutinefunction(fn):
             return self._run_async(fn, args, kwargs, named, key)
         if self.asks and (refusal := self._refusal(ask_in_thread(*self._question(named, key), to=self.to))):
@@ -159,6 +163,10 @@ def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         return dict(inspect.signature(fn).bind(*args, **kwargs).arguments)
     except TypeError:  # the call itself will say so
         return {"args": list(args), **kwargs}
+
+
+async def _awaited(value: Any) -> Any:
+    return value
 
 
 def _same(value: Any) -> Any:
