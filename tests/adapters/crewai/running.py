@@ -38,7 +38,7 @@ def says(asked: Asked) -> Reply:
     orders = [line.strip().partition(" ") for line in given.splitlines()]
     answers = {call: str(answer) for call, answer in asked.results().items()}
     if asked.body.get("response_format"):
-        return Reply(text=[rest for verb, _, rest in orders if verb == "JSON"][-1])
+        return Reply(text=([rest for verb, _, rest in orders if verb == "JSON"] or ['{"name": "nobody"}'])[-1])
     acted = "Observation:" in "".join(str(m.get("content") or "") for m in asked.messages if m["role"] != "system")
     for verb, _, rest in orders:
         name, _, objects = rest.partition(" ")

@@ -13,6 +13,7 @@ import pytest
 from crewai import Crew, PlanningConfig, Process
 from crewai.tasks.conditional_task import ConditionalTask
 from crewai.tools import tool
+from crewai.tools.tool_failure import ToolFailure
 from pydantic import BaseModel
 
 import outlast
@@ -125,6 +126,47 @@ def _reasoning(url: str) -> Crew:
     return one_task(url, *orders, tools=[weather], planning_config=PlanningConfig(max_attempts=1))
 
 
+def _an_object_of_a_text(url: str) -> Crew:
+    orders = ('CALL weather {"city": "Rome"}', "SAY Rome")  # of which another request makes an object
+    return one_task(url, *orders, tools=[weather], of_task={"output_pydantic": City})
+
+
+@tool("refusing")
+def refusing(city: str) -> ToolFailure:
+    """Say that it failed."""
+    return ToolFailure(message=f"no {city}")
+
+
+@tool("typed")
+def typed(city: str) -> City:
+    """Return an object."""
+    return City(name=city, people=1)
+
+
+def _objects_of_tools(url: str) -> Crew:
+    orders = ('CALL refusing {"city": "Rome"}', 'CALL typed {"city": "Rome"}', "SAY both")
+    return one_task(url, *orders, tools=[refusing, typed])
+
+
+class Books:
+    """What an agent knows, as far as the framework asks."""
+
+    def query(self, queries: list[str], **options: Any) -> list[Any]:
+        """Tell what is known of something."""
+        did["looked up"] += 1
+        return [{"content": f"{len(queries)} things are known"}]
+
+    async def aquery(self, queries: list[str], **options: Any) -> list[Any]:
+        """Tell what is known of something."""
+        return self.query(queries, **options)
+
+
+def _knowing(url: str) -> Crew:
+    crew = one_task(url, "SAY known")
+    crew.agents[0].__dict__["knowledge"] = Books()
+    return crew
+
+
 def _planned(url: str) -> Crew:
     crew = one_task(url, "SAY planned", 'JSON {"list_of_plans_per_task": []}')
     return Crew(agents=crew.agents, tasks=crew.tasks, planning=True, planning_llm=model(url))
@@ -180,6 +222,9 @@ CREWS: dict[str, Callable[[str], Crew]] = {
     "guarded": _guarded,
     "guarded by a model": _guarded_by_a_model,
     "an object": _an_object,
+    "an object of a text": _an_object_of_a_text,
+    "objects of tools": _objects_of_tools,
+    "knowing": _knowing,
     "cached": _cached,
     "cached twice at once": _cached_twice_at_once,
     "rare": _rare,

@@ -107,6 +107,11 @@ def test_it_is_refused_by_name(which: str, tmp_path: Path) -> None:
         assert stand_in.asked() == []
 
 
+def test_a_crew_is_made_durable_once(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="the crew crew is durable already"):
+        durable(durable(one_task("http://127.0.0.1:1", "SAY hello")), to="desk")
+
+
 @workflow
 async def not_native(url: str) -> str:
     """Use a crew in a body that can do no I/O."""

@@ -96,3 +96,57 @@ def test_what_a_model_raises_is_raised_as_without_outlast_and_asked_no_more_ofte
         again = asyncio.run(begun_again(f"sqlite:///{tmp_path / 'a.db'}", failing(stand_in.url, form)))
         assert again == bare
         assert len(stand_in.asked()) == 2 * asked
+
+
+@workflow(loop="native")
+async def waiting(url: str, form: str) -> str:
+    """Ask a model that takes its time."""
+    return str((await getattr(durable(one_task(url, "SAY hello")), form)()).raw)
+
+
+@pytest.mark.parametrize("form", ["akickoff", "kickoff_async"])
+def test_a_run_is_cancelled_while_its_model_takes_its_time_and_tries_no_more(form: str, tmp_path: Path) -> None:
+    asked_for, go_on = threading.Event(), threading.Event()
+
+    def script(asked: Asked) -> Reply:
+        asked_for.set()
+        assert go_on.wait(30)
+        return Reply(text="Final Answer: late")
+
+    async def main(url: str) -> None:
+        async with App("memory://") as app:
+            run = await app.start(waiting(url, form))
+            await asyncio.to_thread(asked_for.wait, 20)
+            await run.cancel()
+            with pytest.raises(outlast.RunCancelled):
+                await run.result(timeout=20)
+            go_on.set()
+
+    with saying(tmp_path, script) as stand_in:
+        asyncio.run(main(stand_in.url))
+        assert len(stand_in.asked()) == 1
+
+
+@pytest.mark.parametrize("form", ["akickoff", "kickoff_async"])
+def test_a_worker_that_leaves_while_a_model_takes_its_time_hands_the_run_on(form: str, tmp_path: Path) -> None:
+    asked_for, leaving = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        assert leaving.wait(20)
+
+    def script(asked: Asked) -> Reply:
+        asked_for.set()
+        return Reply(text="Final Answer: slow", before=lambda n: wait())
+
+    async def main(url: str) -> None:
+        store = f"sqlite:///{tmp_path / 'a.db'}"
+        async with App(store) as app:
+            await app.start(waiting(url, form), id="handed-on")
+            await asyncio.to_thread(asked_for.wait, 20)
+            asyncio.get_running_loop().call_later(0.1, leaving.set)  # once the worker is about to leave
+        async with App(store) as app:
+            assert await (await app.get("handed-on")).result(timeout=30) == "slow"
+
+    with saying(tmp_path, script) as stand_in:
+        asyncio.run(main(stand_in.url))
+        assert len(stand_in.asked()) == 1

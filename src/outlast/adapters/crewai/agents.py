@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from crewai import Agent, Task
 from crewai.utilities.tool_result_artifacts import ToolResultArtifact, ToolResultArtifactStore
 
-from outlast.adapters.crewai.places import call_number, digest, role_of, scope, working
+from outlast.adapters.crewai.places import call_number, role_of, scope, told_apart, working
 from outlast.adapters.journaled import in_body
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ class StepAgent(AgentLikeness):
         """Do a task."""
         if not in_body():
             return await super().aexecute_task(task, context, tools)
+        if self.knowledge is not None or getattr(self.crew, "knowledge", None) is not None:
+            # The framework asks a model what to look for, and blocks: not on the loop on which the answer is to come.
+            return await asyncio.to_thread(self.execute_task, task, context, tools)
         with _working(self, task, context) as agent:
             return await super(StepAgent, agent).aexecute_task(task, context, tools)
 
@@ -79,7 +82,7 @@ def _working(agent: StepAgent, task: Task, context: str | None) -> Iterator[Step
         return
     key = ""
     if task is not _task_now.get():
-        key = f"{role_of(agent)}~{digest([task.description, context])}"
+        key = told_apart(role_of(agent), [task.description, context])
         if said.root not in [root for root, _ in chain]:
             agent = said.making.again(agent)
     token = _at_work.set((*chain, (said.root, id(task))))

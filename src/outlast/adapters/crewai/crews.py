@@ -30,6 +30,7 @@ from outlast.adapters.crewai.places import kickoff_of, operations
 from outlast.adapters.crewai.refusals import check_crew, check_place, refuse
 from outlast.adapters.crewai.tools import Effects, ToolMaker
 from outlast.adapters.journaled import MODEL, in_body
+from outlast.core.errors import WrongUse
 from outlast.core.queues import Rate
 from outlast.core.retry import Retry
 
@@ -66,6 +67,8 @@ def durable(
 
     Raises WrongUse for agents whose calls cannot be recorded, and a kickoff in a run does for what a crash would break.
     """
+    if said_of(crew) is not None:
+        raise WrongUse(f"the crew {crew.name} is durable already; write all that is to be said of it in one place")
     calls = ModelCalls(MODEL.with_(rate=rate, retry=retry, timeout=timeout), tokens)
     making = Making(calls, ToolMaker(dict(effects or {}), approve, to), to)
     made: C = making.crew(crew, StepCrew)

@@ -88,7 +88,7 @@ class Making:
             "function_calling_llm": self.model(settings["function_calling_llm"]),
             "planning_config": planning,
             "agent_executor": None,
-            "tools": list(agent.tools or []),
+            "tools": [self.tools.tool(tool) for tool in agent.tools or []],
             "tools_handler": handler,
             "cache_handler": self._cache(agent.cache_handler),
             "tools_results": [],

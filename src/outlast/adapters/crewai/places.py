@@ -56,10 +56,12 @@ def key_here() -> str:
     return _at_work.get() or "crew"
 
 
-def tool_key_here(arguments: dict[str, Any]) -> str:
-    """Return the key of a call of a tool that is made here: who makes it, and what tells it from others."""
+def told_apart(who: str, what: Any) -> str:
+    """Return the key of one of the calls of tools that a model may ask for at once: who makes it, or does it, and what
+    is said in it.
+    """
     n = _call_number.get()
-    return f"{key_here()}~{digest(arguments)}{f'~{n}' if n else ''}"
+    return f"{who}~{digest(what)}{f'~{n}' if n else ''}"
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from outlast.adapters.crewai import caching
 from outlast.adapters.crewai.calls import recorded, recorded_in_thread
 from outlast.adapters.crewai.classes import copied, said_of
 from outlast.adapters.crewai.people import ask, ask_in_thread
-from outlast.adapters.crewai.places import is_recorded, tool_key_here
+from outlast.adapters.crewai.places import is_recorded, key_here, told_apart
 from outlast.adapters.journaled import in_body
 from outlast.core.marking import effect_of
 from outlast.core.settings import Settings
@@ -49,7 +49,7 @@ class ToolCalls:
         if not in_body():
             return fn(*args, **kwargs)
         named = _named(fn, args, kwargs)
-        key = tool_key_here(named)
+        key = told_apart(key_here(), named)
         found = caching.taken(self.name)
         if found is not None and not is_recorded(self.name, key):
             return _awaited(found) if inspect.iscoroutinefunction(fn) else found
