@@ -107,9 +107,14 @@ def test_it_is_refused_by_name(which: str, tmp_path: Path) -> None:
         assert stand_in.asked() == []
 
 
-def test_a_crew_is_made_durable_once(tmp_path: Path) -> None:
+def test_a_crew_is_made_durable_once() -> None:
     with pytest.raises(WrongUse, match="the crew crew is durable already"):
         durable(durable(one_task("http://127.0.0.1:1", "SAY hello")), to="desk")
+
+
+def test_one_name_is_no_list_of_names() -> None:
+    with pytest.raises(WrongUse, match=r"such as \['pay'\]"):
+        durable(one_task("http://127.0.0.1:1", "SAY hello"), approve="pay")
 
 
 @workflow

@@ -69,6 +69,8 @@ def durable(
     """
     if said_of(crew) is not None:
         raise WrongUse(f"the crew {crew.name} is durable already; write all that is to be said of it in one place")
+    if isinstance(approve, str):
+        raise WrongUse(f"durable(approve={approve!r}): must be a list of the names of tools, such as [{approve!r}]")
     calls = ModelCalls(MODEL.with_(rate=rate, retry=retry, timeout=timeout), tokens)
     making = Making(calls, ToolMaker(dict(effects or {}), approve, to), to)
     made: C = making.crew(crew, StepCrew)
