@@ -61,4 +61,4 @@ def test_a_flow_that_loops_does_all_its_turns_each_time(tmp_path: Path) -> None:
         result = asyncio.run(begun_again(f"sqlite:///{tmp_path / 'a.db'}", in_turns(stand_in.url)))
         assert len(stand_in.asked()) == 6
     assert result == bare
-    assert PASSES == [bare, bare]
+    assert [bare, bare] == PASSES

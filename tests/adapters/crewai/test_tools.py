@@ -293,7 +293,7 @@ class Person(BaseModel):
 
 
 def test_an_object_that_older_code_recorded_has_what_newer_code_has_added() -> None:
-    kept = {"value": None, "structured": {"name": "Ada"}, "of": "Person", "used": {"total_tokens": 3}}
-    outcome = models._decoder(Person)(kept)
+    kept = {"value": None, "filled_in": {"name": "Ada"}, "used": {"total_tokens": 3}}
+    outcome = models._Form(Person).told(kept)
     assert outcome.value == Person(name="Ada", age=7)
     assert outcome.used == {"total_tokens": 3}

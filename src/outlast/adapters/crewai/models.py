@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -114,9 +114,10 @@ class StepModel(Model):
     def _how(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return how a call with these arguments is recorded."""
         wanted = kwargs.get("response_model") or (args[5] if len(args) > 5 else None)
+        form = _Form(wanted or getattr(self, "response_format", None))
         return {
-            "encode": _kept,
-            "decode": _decoder(wanted or getattr(self, "response_format", None)),
+            "encode": form.kept,
+            "decode": form.told,
             "settings": self._outlast.settings,
             "key": key_here(),
             "arguments": {"model": self.model},
@@ -161,30 +162,37 @@ def _told_of(model: StepModel) -> Iterator[Asking]:
             record_usage(model=model.model, input_tokens=read, output_tokens=written, cached_tokens=cached)
 
 
-_BY_CLASS = "structured"
+_FILLED_IN = "filled_in"
 
 
-def _kept(outcome: Outcome) -> dict[str, Any]:
-    value = outcome.value
-    kept: dict[str, Any] = {"value": value}
-    if isinstance(value, BaseModel):
-        kept = {_BY_CLASS: value.model_dump(mode="json"), "of": type(value).__qualname__, "value": None}
-    if outcome.used:
-        kept["used"] = outcome.used
-    if outcome.carried:
-        kept["carried"] = outcome.carried
-    return kept
+class _Form:
+    """How an outcome is kept, and told again. `wanted`: the class of objects that the call was to give, if any.
 
+    Such an object is kept by its fields alone: newer code may have added some.
+    """
 
-def _decoder(wanted: Any) -> Callable[[Any], Outcome]:
-    def told(kept: Any) -> Outcome:
+    def __init__(self, wanted: Any) -> None:
+        self._wanted: type[BaseModel] | None = None
+        if isinstance(wanted, type) and issubclass(wanted, BaseModel):
+            self._wanted = wanted
+
+    def kept(self, outcome: Outcome) -> dict[str, Any]:
+        """Return what a journal keeps."""
+        value = outcome.value
+        kept: dict[str, Any] = {"value": value}
+        if self._wanted is not None and type(value) is self._wanted:
+            kept = {"value": None, _FILLED_IN: value.model_dump(mode="json")}
+        if outcome.used:
+            kept["used"] = outcome.used
+        if outcome.carried:
+            kept["carried"] = outcome.carried
+        return kept
+
+    def told(self, kept: Any) -> Outcome:
+        """Return what was kept; or what a person said that the call gave."""
         if not (isinstance(kept, dict) and "value" in kept):
-            return Outcome(kept, {}, {})  # a person said what the call gave
+            return Outcome(kept, {}, {})
         value = kept["value"]
-        if _BY_CLASS in kept:
-            value = kept[_BY_CLASS]
-            if isinstance(wanted, type) and issubclass(wanted, BaseModel):
-                value = wanted.model_validate(value)
+        if _FILLED_IN in kept and self._wanted is not None:
+            value = self._wanted.model_validate(kept[_FILLED_IN])
         return Outcome(value, kept.get("used", {}), kept.get("carried", {}))
-
-    return told
