@@ -24,7 +24,9 @@ async def _first_said(seconds: float) -> float:
     return seconds
 
 
-_until = AsyncStep(_first_said, "sleep_until", Settings().with_(effect="pure", check_args=False))
+_until: AsyncStep[[float], float] = AsyncStep(
+    _first_said, "sleep_until", Settings().with_(effect="pure", check_args=False)
+)
 """Records until when a native body sleeps. What it reckons that from may be the clock, which says more each time that
 it is executed: by what it reckons later it would never have slept long enough."""
 
