@@ -15,7 +15,7 @@ from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
 import outlast
-from outlast import AlreadyAnswered, App, Happened, RunStuck, WrongUse, workflow
+from outlast import AlreadyAnswered, App, WrongUse, workflow
 from outlast.mcp import DurableSession, elicit
 from tests.behaviour.stage import eventually, reaches
 
@@ -204,28 +204,6 @@ def test_errors_of_the_protocol_are_raised_as_ever_and_a_resume_asks_again(tmp_p
         with pytest.raises(ExceptionGroup):
             await made.result()
         assert calls == [12, 13, 13, 13]
-
-    run(test, tmp_path)
-
-
-@pytest.mark.parametrize(("amount", "in_doubt"), [(12, False), (13, True)])
-def test_only_what_the_server_refused_is_certain(amount: int, in_doubt: bool, tmp_path: Path) -> None:
-    @workflow(loop="native", name=f"mcp_once_{amount}")
-    async def flow() -> str:
-        async with session(effects={"pay": "once"}) as s:
-            try:
-                return text(await s.call_tool("pay", {"amount": amount}, key="k"))
-            except MCPError as error:
-                return error.message
-
-    async def test(app: App) -> None:
-        made = await app.start(flow(), id="one")
-        if in_doubt:
-            with pytest.raises(RunStuck, match="in_doubt"):
-                await made.result()
-            await app.resolve("one", "main/pay[k]", Happened("paid after all"))
-        assert await made.result() == ("paid after all" if in_doubt else "a dozen is too much")
-        assert calls == [amount]
 
     run(test, tmp_path)
 

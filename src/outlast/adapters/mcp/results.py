@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import mcp_types as types
@@ -9,9 +10,6 @@ from mcp import MCPError
 from pydantic import BaseModel
 
 from outlast.core.errors import OutlastError, WrongUse
-
-ANSWERS = frozenset({types.PARSE_ERROR, types.INVALID_REQUEST, types.METHOD_NOT_FOUND, types.INVALID_PARAMS})
-"""Errors that say that nothing was done."""
 
 
 class FailedCall(OutlastError):
@@ -26,13 +24,16 @@ class FailedCall(OutlastError):
         self.data = data
 
 
-class RefusedCall(FailedCall):
-    """A server refused a call, and did nothing."""
+class UnsentCall(FailedCall):
+    """A call failed before it was sent, so its server has done nothing.
+
+    No answer of a server says as much, whatever its code: what "wrong arguments" and "no such method" are told by may
+    come out of the midst of a tool that has acted already, and so may all that the client itself makes of an answer.
+    """
 
 
-def failure_of(error: MCPError) -> FailedCall:
+def failure_of(error: MCPError, kind: type[FailedCall] = FailedCall) -> FailedCall:
     """Return the failure that an error of the protocol is recorded as."""
-    kind = RefusedCall if error.code in ANSWERS else FailedCall
     return kind(error.message, code=error.code, data=error.data)
 
 
@@ -62,7 +63,14 @@ def is_question(outcome: Any) -> bool:
 
 
 def result_of(outcome: Any) -> types.CallToolResult:
-    """Return the result of a call that a journal has, or that somebody gave who resolved a doubt."""
-    if isinstance(outcome, str):
-        outcome = {"content": [{"type": "text", "text": outcome}]}
-    return types.CallToolResult.model_validate(outcome)
+    """Return the result of a call that a journal has, or that somebody gave who resolved a doubt.
+
+    Such a person may give a text, or JSON as the tool has it: it is recorded for good by now, so nothing is refused.
+    """
+    if isinstance(outcome, dict) and "content" in outcome:
+        return types.CallToolResult.model_validate(outcome)
+    text = outcome if isinstance(outcome, str) else json.dumps(outcome)
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+    if isinstance(outcome, dict):
+        return types.CallToolResult(content=content, structured_content=outcome)
+    return types.CallToolResult(content=content)

@@ -8,7 +8,7 @@ from typing import Any
 import mcp_types as types
 
 from outlast.adapters.mcp.asking import ask, content_of, plain
-from outlast.adapters.mcp.results import FailedCall
+from outlast.adapters.mcp.results import FailedCall, UnsentCall
 from outlast.core.errors import WrongUse
 
 MOST_ROUNDS = 20
@@ -39,11 +39,22 @@ class Rounds:
         Servers keep that for a time, and some for their own lifetime; people may take longer. What is asked again was
         answered, and is not asked of them a second time.
         """
-        lost = self.sent.get("request_state") is not None and failed.code == types.INVALID_PARAMS
+        refused = failed.code == types.INVALID_PARAMS and not isinstance(failed, UnsentCall)
+        lost = refused and self.sent.get("request_state") is not None
         if lost:
             self.sent = {}
             self._next()
         return lost
+
+    def sends(self, attempt: int, *, once: bool) -> dict[str, Any]:
+        """Return what an attempt of this round sends besides the arguments.
+
+        A server that no longer knows a call with the effect `once` leaves it in doubt: it says so by an error that a
+        tool which has acted may raise, too. Where it is known twice that nothing happened, the same state would be
+        refused for ever, so the third attempt is a new call. The second is not: the first may have ended with its
+        process, and a server that knows the call goes on with it, and repeats nothing that it did before it asked.
+        """
+        return {} if once and attempt > 2 else self.sent
 
     async def answer(self, outcome: dict[str, Any], other: Callable[[Any, str], Awaitable[Any]]) -> None:
         """Get what a server has asked for; `other` answers what is not for people."""

@@ -16,7 +16,7 @@ from outlast.adapters.journaled import in_body
 from outlast.adapters.mcp.asking import Questions, under_way
 from outlast.adapters.mcp.results import (
     FailedCall,
-    RefusedCall,
+    UnsentCall,
     call_result,
     error_of,
     failure_of,
@@ -145,13 +145,19 @@ class DurableSession:
         return result
 
     def _step(self, name: str, options: dict[str, Any], rounds: Rounds) -> AsyncStep[..., Any]:
+        settings = self.settings_of(name)
+
         async def attempt(**arguments: Any) -> Any:
             place = step_here("call_tool()")
-            await self._list_again()
+            try:
+                await self._list_again()
+            except MCPError as error:
+                raise failure_of(error, UnsentCall) from error
             meta = options["meta"] | {KEY: place.idempotency_key}
             questions = Questions(rounds.answered)
+            sent = rounds.sends(place.attempt, once=settings.effect is Effect.ONCE)
             try:
-                result = await self._send(name, arguments, options | rounds.sent | {"meta": meta}, questions)
+                result = await self._send(name, arguments, options | sent | {"meta": meta}, questions)
             except MCPError as error:
                 if not questions.asked:
                     raise failure_of(error) from error
@@ -159,7 +165,7 @@ class DurableSession:
             return {"asked": questions.asked} if questions.asked else call_result(result)
 
         attempt.__annotations__.clear()
-        return AsyncStep(attempt, re.sub(r"\W+", "_", name), self.settings_of(name))
+        return AsyncStep(attempt, re.sub(r"\W+", "_", name), settings)
 
     async def _send(self, name: str, arguments: Any, options: dict[str, Any], questions: Questions) -> Any:
         options |= {"allow_input_required": True, "allow_claimed": True}
@@ -175,8 +181,9 @@ class DurableSession:
     async def _list_again(self) -> None:
         """Let the session itself see the lists that were told from the journal: it checks calls and results by them."""
         while self._listed:
-            cursor = self._listed.pop()
+            cursor = next(iter(self._listed))
             await self.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor or None))
+            self._listed.discard(cursor)  # not before: the next call is to try again where this one failed
 
     async def _answer(self, request: Any, key: str) -> BaseModel:
         """Return what a server needs before it goes on, and that no person answers: by the client's own callbacks."""
@@ -200,7 +207,7 @@ class DurableSession:
         if hints is not None and hints.read_only_hint:
             return READS
         if hints is not None and hints.idempotent_hint is False:
-            return Settings().with_(effect="once", definite=RefusedCall)
+            return Settings().with_(effect="once", definite=UnsentCall)
         return Settings()
 
     # -- what is read ------------------------------------------------------------------
@@ -251,7 +258,7 @@ def _settings(name: str, said: Any) -> Settings:
     changes = said if isinstance(said, dict) else {"effect": said}
     settings = Settings().with_(**changes)
     if settings.effect is Effect.ONCE and not settings.definite:
-        return settings.with_(definite=RefusedCall)
+        return settings.with_(definite=UnsentCall)
     return settings
 
 
