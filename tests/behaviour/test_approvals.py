@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import pydantic
 import pytest
 
 import outlast
@@ -22,12 +21,6 @@ class Refund:
 
     cents: int
     reason: str = ""
-
-
-class Limits(pydantic.BaseModel):
-    """The same, with a rule."""
-
-    cents: int = pydantic.Field(gt=0, le=500)
 
 
 @workflow
@@ -167,65 +160,6 @@ async def test_a_run_that_asks_parks_and_says_what_it_asks(open_app: OpenApp, ea
         assert (await run.info()).detail == f"approval {asked.id}: Refund ada?"
 
 
-# -- forms -----------------------------------------------------------------------
-
-
-@workflow
-async def filling(form: str) -> Any:
-    kind = {"refund": Refund, "limits": Limits}[form]
-    answer = await outlast.approve("How much?", form=kind)
-    return [type(answer.form).__name__, answer.form.cents]
-
-
-@pytest.mark.parametrize("form", ["refund", "limits"])
-async def test_a_form_comes_back_as_the_class_that_was_asked_for(open_app: OpenApp, form: str) -> None:
-    async with open_app() as app:
-        run = await app.start(filling(form))
-        (asked,) = await open_ones(app)
-        assert "cents" in str(asked.form)
-        with pytest.raises(outlast.WrongUse, match=f"the form of approval {asked.id} is not filled in as asked for"):
-            await app.approve(asked.id, form={"cents": "many"})
-        told = await app.approve(asked.id, form={"cents": 250})
-        assert told.status == "approved"
-        assert await run.result() == [form.capitalize(), 250]
-
-
-async def test_an_answer_that_only_the_run_can_tell_is_wrong_opens_the_question_again(
-    open_app: OpenApp, ears: Ears, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "outlast.runtime.answering._filled_in", lambda row, form: form
-    )  # another process: no such class
-    async with open_app(on_event=ears) as app:
-        run = await app.start(filling("limits"), id="one")
-        (asked,) = await open_ones(app)
-        await app.approve(asked.id, by="bob", form={"cents": 1_000})
-        notice = await ears.hear("approval.reopened", run="one")
-        (again,) = await open_ones(app)
-        assert again.id == asked.id
-        assert "less than or equal to 500" in again.problem == notice.data["why"]
-        await app.approve(asked.id, by="cid", form={"cents": 100})
-        assert await run.result() == ["Limits", 100]
-
-
-async def test_a_field_that_the_form_does_not_have_is_named_and_not_dropped(open_app: OpenApp) -> None:
-    async with open_app() as app:
-        for form, kind in (("refund", "Refund"), ("limits", "Limits")):
-            await app.start(filling(form), id=form)
-            (asked,) = await open_ones(app)
-            with pytest.raises(outlast.WrongUse, match=rf"as asked for: {kind} has no field 'cent', 'why'"):
-                await app.approve(asked.id, form={"cents": 5, "cent": 5, "why": "typo"})
-            await app.approve(asked.id, form={"cents": 5})
-
-
-async def test_yes_or_no_takes_no_form(open_app: OpenApp) -> None:
-    async with open_app() as app:
-        await app.start(refunding("ada"))
-        (asked,) = await open_ones(app)
-        with pytest.raises(outlast.WrongUse, match="asks for no form"):
-            await app.approve(asked.id, form={"cents": 5})
-
-
 # -- time, and questions that nobody needs to answer any more ----------------------
 
 
@@ -287,6 +221,14 @@ async def test_nobody_asked_that(open_app: OpenApp) -> None:
             await app.approve("nothing")
         with pytest.raises(outlast.WrongUse, match=r"app.approvals\(status='done'\): must be one of open, approved"):
             await app.approvals(status="done")
+
+
+async def test_yes_or_no_takes_no_form(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        await app.start(refunding("ada"))
+        (asked,) = await open_ones(app)
+        with pytest.raises(outlast.WrongUse, match="asks for no form"):
+            await app.approve(asked.id, form={"cents": 5})
 
 
 @pytest.mark.parametrize(

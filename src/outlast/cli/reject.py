@@ -17,8 +17,8 @@ def reject(
 ) -> None:
     """Answer an approval with no.
 
-    It is answered once: whoever comes later is told who did. With --app,
-    what is filled in is checked by your own class before it is sent.
+    It is answered once: whoever comes later is told who did. What is filled
+    in is checked by the form's schema first; with --app, by your own class.
 
     \b
     outlast reject 3f2a9c0d11e8b475 --by ann --note "not hers"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.codec.conversion import form_from_json
+from outlast.codec.forms import SchemaForm, blank, check_form, fields_told, filled_in, required_of
 from outlast.core.arguments import MAX_TEXT_BYTES, check_choice, check_text, check_whole
 from outlast.core.errors import AlreadyAnswered, ApprovalNotFound, DecodingError, StoreError, WrongUse
 from outlast.core.records import ApprovalRow, Standing
@@ -59,7 +60,7 @@ async def answer(client: Client, id: str, *, approved: bool, by: str, note: str,
     for name, text in (("id", id), ("by", by), ("note", note)):
         check_text(call, name, text, MAX_TEXT_BYTES)
     row = await _row(client, id)
-    values = _filled_in(row, form)
+    values = _filled_in(row, form, approved=approved)
     verb = AnswerApproval(
         id=id,
         run=row.run,
@@ -80,22 +81,41 @@ async def answer(client: Client, id: str, *, approved: bool, by: str, note: str,
     return _info(now, client, (await client._ids({row.run})).get(row.run, ""))
 
 
-def _filled_in(row: ApprovalRow, form: Any) -> Any:
-    """Return a form's values, of the class that was asked for where this process knows it. Raises WrongUse."""
+def _filled_in(row: ApprovalRow, form: Any, *, approved: bool) -> Any:
+    """Return a form's values, of the class that was asked for where this process knows it. Raises WrongUse.
+
+    A form of a class may be left out, which its run sees. One that has a schema alone has to be filled in.
+    """
+    schema = None if row.form is None else _shown_form(row.form)
     if form is None:
+        if approved and not row.form_type and required_of(schema):
+            gaps = blank(schema)
+            raise WrongUse(
+                f"approval {row.id} cannot be approved without its form, whose fields are: {fields_told(schema)}. Give "
+                f"form={gaps}, on the command line: outlast approve {row.id} --form {shlex.quote(gaps)}"
+            )
         return None
-    if not row.form_type:
+    if schema is None and not row.form_type:
         raise WrongUse(f"approval {row.id} asks for no form, only for yes or no; write a note instead: {row.question}")
+    cls = _class_of(row)
+    try:
+        if cls is not None:
+            return filled_in(form, cls)
+        if not row.form_type and isinstance(schema, dict):
+            return filled_in(form, SchemaForm(schema))
+        check_form(form, schema, all_names=False)
+    except DecodingError as error:
+        raise WrongUse(f"the form of approval {row.id} is not filled in as asked for: {error}") from None
+    return form  # the run, which knows more of it, looks again
+
+
+def _class_of(row: ApprovalRow) -> type | None:
+    """Return the class that a form is made into, where this process has imported it."""
     module, _, name = row.form_type.partition(":")
     cls: Any = sys.modules.get(module)
     for part in name.split("."):
         cls = getattr(cls, part, None)
-    if not isinstance(cls, type):
-        return form  # the run, which knows it, looks
-    try:
-        return form_from_json(form, cls)
-    except DecodingError as error:
-        raise WrongUse(f"the form of approval {row.id} is not filled in as asked for: {error}") from None
+    return cls if isinstance(cls, type) else None
 
 
 def _info(row: ApprovalRow, client: Client, run: str) -> ApprovalInfo:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
-from outlast.codec.conversion import form_from_json
+from outlast.codec.forms import SchemaForm, check_given, filled_in, schema_of
 from outlast.core.amounts import is_number
 from outlast.core.arguments import check_text, wrong
 from outlast.core.codec import Codec
@@ -72,7 +72,7 @@ class ApprovalWait(Wait[Any]):
     kind = "approval"
 
     def __init__(self, question: str, data: Any, form: Any, within: float | None, to: str) -> None:
-        super().__init__("!approve", "", Any if form is None else form)
+        super().__init__("!approve", "", form if isinstance(form, type) else Any)
         self.id = ""
         self.question = question
         self.data = data
@@ -102,7 +102,9 @@ class ApprovalWait(Wait[Any]):
             return Taken(data, None, codec.decode_error(data))
         approved, by, note, form = codec.decode(row.value or b"null", self.returns)
         if self.form is not None and form is not None:
-            form = form_from_json(form, self.form)
+            form = filled_in(form, self.form)
+        elif approved and isinstance(self.form, SchemaForm):
+            check_given(self.form)
         data = codec.encode([approved, by, note, row.created, form, self.id])  # as RECORDED names them
         return Taken(data, self.made_of(codec.decode(data, self.returns)), None)
 
@@ -154,7 +156,7 @@ def approve(
         raise wrong("outlast.approve", "question", question, "a text that says what is asked")
     if timeout is not None and not (is_number(timeout) and 0 < timeout < inf):
         raise WrongUse(f"outlast.approve(timeout={timeout!r}): must be a positive, finite number of seconds")
-    if form is not None and not isinstance(form, type):
+    if form is not None and not isinstance(form, (type, SchemaForm)):
         raise WrongUse(f"outlast.approve(form={form!r}): must be a class, such as a dataclass or a pydantic model")
     wait = ApprovalWait(question, data, form, timeout, to)
     return Call(wait, (question, data), {}, Settings(key=key), place)
@@ -200,7 +202,7 @@ class Approvals:
             question=wait.question,
             data=run.worker.codec.encode(wait.data),
             form=_schema(wait.form),
-            form_type="" if wait.form is None else f"{wait.form.__module__}:{wait.form.__qualname__}",
+            form_type=f"{wait.form.__module__}:{wait.form.__qualname__}" if isinstance(wait.form, type) else "",
             addressee=wait.to,
             due=_due(pending),
         )
@@ -278,11 +280,9 @@ def _due(pending: Pending) -> float | None:
 
 
 def _schema(form: Any) -> bytes | None:
-    """Return a form as a JSON schema, for whoever shows it; None where it has none."""
-    if form is None:
-        return None
+    """Return what a row keeps of a form; None where it has no schema, or one that is no JSON."""
     try:
-        schema = form.model_json_schema() if hasattr(form, "model_json_schema") else msgspec.json.schema(form)
-        return msgspec.json.encode(schema)
-    except Exception:  # noqa: BLE001 - a class of the user's may refuse in any way
+        schema = schema_of(form)
+        return None if schema is None else msgspec.json.encode(schema)
+    except Exception:  # noqa: BLE001 - a class of the user's may put anything into it
         return None

@@ -197,8 +197,8 @@ class Client:
         """Answer an approval with yes; return it as it stands when that is committed.
 
         `by` says who, `note` is added; `form` is what was filled in: plain JSON, or an object of the class that the
-        workflow asked for. Of all who answer one wins. Raises AlreadyAnswered, which says who did; ApprovalNotFound,
-        WrongUse.
+        workflow asked for. Of all who answer one wins. Raises AlreadyAnswered, which says who did; ApprovalNotFound;
+        WrongUse where the form is not filled in as asked for, with the fields that it has.
         """
         return await answering.answer(self, id, approved=True, by=by, note=note, form=form)
 

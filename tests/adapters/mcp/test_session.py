@@ -252,7 +252,7 @@ def test_a_question_is_an_approval_and_waits_outside_of_memory(
     run(test, tmp_path)
 
 
-def test_what_does_not_fit_the_form_is_refused(tmp_path: Path) -> None:
+def test_a_form_is_filled_in_as_the_server_asks_and_not_left_out(tmp_path: Path) -> None:
     @workflow(loop="native", name="mcp_form")
     async def flow() -> str:
         async with session() as s:
@@ -261,10 +261,19 @@ def test_what_does_not_fit_the_form_is_refused(tmp_path: Path) -> None:
     async def test(app: App) -> None:
         made = await app.start(flow())
         waiting = await asked(app)
-        with pytest.raises(WrongUse, match="sure"):
+        assert waiting.form["properties"]["limit"]["default"] == 0  # the server's own
+        with pytest.raises(
+            WrongUse, match=r"without its form, whose fields are: sure \(boolean\), limit \(integer, may"
+        ):
+            await app.approve(waiting.id)
+        with pytest.raises(WrongUse, match='sure must be boolean, not "maybe"'):
             await app.approve(waiting.id, form={"sure": "maybe"})
+        with pytest.raises(WrongUse, match=r"has no field 'limits'\. Its fields: sure"):
+            await app.approve(waiting.id, form={"sure": True, "limits": 3})
         await app.approve(waiting.id, form={"sure": True, "limit": 3})
         assert await made.result() == "accept {'sure': True, 'limit': 3}"
+        (answer,) = [step for step in await made.steps() if step.kind == "approval"]
+        assert answer.value[4] == {"sure": True, "limit": 3}
 
     run(test, tmp_path)
 

@@ -7,20 +7,17 @@ end, people are asked, and the tool is called again, where the same question is 
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import mcp_types as types
-import msgspec
 from mcp.client.session import ClientRequestContext, ClientSession
 
+from outlast.codec.forms import SchemaForm
 from outlast.runtime.approvals import approve
 
-KINDS: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool}
 DISMISSED = types.ElicitResult(action="cancel")
 
 
@@ -60,13 +57,13 @@ async def ask(question: dict[str, Any], key: str) -> dict[str, Any]:
     """Ask people in the body of a run, and wait; return the answer as the protocol has it."""
     schema = question.get("requestedSchema")
     data = {name: question[name] for name in ("url", "requestedSchema") if name in question}
-    form: Any = form_of(schema) if schema else None
+    form: Any = SchemaForm(schema) if schema else None
     answer = await approve(question["message"], data=data, form=form, key=key)
     if not answer:
         return {"action": "decline"}
-    if schema is None:
+    if not schema:
         return {"action": "accept"}
-    return {"action": "accept", "content": {} if answer.form is None else msgspec.to_builtins(answer.form)}
+    return {"action": "accept", "content": answer.form or {}}
 
 
 def plain(params: Any) -> dict[str, Any]:
@@ -79,37 +76,3 @@ def content_of(question: dict[str, Any]) -> str:
     """Return what tells a question from others."""
     told = {name: value for name, value in question.items() if name != "elicitationId"}  # drawn anew each time
     return json.dumps(told, sort_keys=True)
-
-
-def form_of(schema: dict[str, Any]) -> Any:
-    """Return the class of what is to be filled in, by the schema of a server: an object without others in it.
-
-    It is bound to its name in this module, where a journal's decoder looks for it.
-    """
-    title = re.sub(r"\W+", "_", str(schema.get("title") or "Answer"))
-    name = f"{title}_{hashlib.blake2b(json.dumps(schema, sort_keys=True).encode(), digest_size=4).hexdigest()}"
-    form = globals().get(name)
-    if form is None:
-        form = globals()[name] = _made(name, schema)
-    return form
-
-
-def _made(title: str, schema: dict[str, Any]) -> Any:
-    required = set(schema.get("required", ()))
-    names = {f"field_{n}": name for n, name in enumerate(schema.get("properties", {}))}  # a name may be no identifier
-    fields: list[Any] = []
-    for field, name in names.items():
-        kind = _kind(schema["properties"][name])
-        fields.append((field, kind) if name in required else (field, kind | msgspec.UnsetType, msgspec.UNSET))
-    return msgspec.defstruct(title, fields, rename=names, kw_only=True, module=__name__)
-
-
-def _kind(said: dict[str, Any]) -> Any:
-    choices = said.get("enum") or [
-        each["const"] for each in said.get("oneOf", said.get("anyOf", ())) if "const" in each
-    ]
-    if choices:
-        return Literal[tuple(choices)]
-    if said.get("type") == "array":
-        return list[_kind(said.get("items", {}))]  # type: ignore[misc]  # made at run time
-    return KINDS.get(str(said.get("type")), Any)
