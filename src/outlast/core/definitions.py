@@ -48,7 +48,7 @@ class Step(Definition[P, R]):
         if settings.confirm is not None:
             check_confirm(self.name, fn, settings.confirm)
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Make a Call, also of a sync step; in a sync workflow it starts when that next waits, and `.result()`
         waits for it.
 
@@ -94,7 +94,7 @@ class AsyncStep(Step[P, R]):
 
     fn: Callable[P, Coroutine[Any, Any, R]]
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         return self.call(*args, **kwargs)
 
     def options(self, **changes: Unpack[Changes]) -> AsyncStep[P, R]:
@@ -122,7 +122,7 @@ class SyncStep(Step[P, R]):
 
     fn: Callable[P, R]
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         place = here.get()
         if type(place) is InBody:
             if place.ops.blocking:

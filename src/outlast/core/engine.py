@@ -72,6 +72,7 @@ class Engine(BodyOperations):
         self.expired: Record | None = None  # the cancellation that came since the deadline did
         self.outcome: Outcome | None = None
         self.failure: OutlastError | None = None  # Diverged or DecodingError: the run cannot go on
+        self.setback: BaseException | None = None  # what failed by itself, so that the run is taken up again in a while
         self.on_forgotten: Callable[[str], None] = lambda key: None
         self.unsent: list[Record] = []
         self.emitted: list[Emission] = []  # in live turns, for others to see

@@ -22,9 +22,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast
 
-from outlast.core.body import Body
 from outlast.core.body_operations import wake
 from outlast.core.codec import Codec
 from outlast.core.deadlines import is_deadline
@@ -35,38 +34,22 @@ from outlast.core.engine import Engine
 from outlast.core.errors import DecodingError, Diverged, WrongUse
 from outlast.core.identity import Branch, here
 from outlast.core.loop import RunTimer
+from outlast.core.native_body import NativeBody, attach, content_of, is_of_io
 from outlast.core.native_scopes import NativeBranch, Scope, Scopes
 from outlast.core.pending import CallFuture, Pending
-from outlast.core.records import Kind, Record, RunRow
+from outlast.core.records import Effect, Kind, Record, RunRow
 from outlast.core.waits import Wait
 
 HELD_AT_MOST_S = 60.0
-"""So long a call waits in a scope whose code asks for nothing; then what is recorded there counts as not asked for."""
+"""So long a call waits in a scope whose code asks for nothing; then what is recorded there counts as not asked for.
+
+Where it took the code long to come to what is recorded next, it is given twice that time more."""
+
+LOOK_AGAIN_S = 5.0
+"""So often it is looked whether a body that sleeps by itself does so no more."""
 
 SETTLED_AFTER_TURNS = 20
 """So many turns of the loop a body has to come to its next wait, before it is told of something else."""
-
-
-class NativeBody(Body, Protocol):
-    """What executes a native body."""
-
-    loop: asyncio.AbstractEventLoop
-
-    def soon(self, act: Callable[[], None]) -> None:
-        """Call `act` in the loop's next turn."""
-        ...
-
-    def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call `act` after a time."""
-        ...
-
-    def hand_over(self, begin: Callable[[], asyncio.Future[Any]]) -> asyncio.Future[Any]:
-        """Issue a call on the loop, for code in another thread."""
-        ...
-
-    def block(self, future: asyncio.Future[Any]) -> Any:
-        """Wait in another thread than the loop's."""
-        ...
 
 
 class NativeEngine(Engine):
@@ -87,6 +70,8 @@ class NativeEngine(Engine):
                 self._cancel_later(record)
         self._unsettled: dict[str, Scope] = {}  # where something is to be given, or held back
         self._moving = False
+        self._looks_again = False
+        self.may_be_set_back = True
         self._quiet = 0  # turns of the loop in which the body was told nothing
         self._on_leave: Callable[[], None] | None = None
         self._then: Callable[[], None] | None = None
@@ -129,6 +114,7 @@ class NativeEngine(Engine):
         if given is not None:
             key, record = given
             scope.pause = SETTLED_AFTER_TURNS if scope.asked else 0
+            scope.moved = self.body.loop.time()
             pending = self.calls.get(key)
             scope.at = max(scope.at, record.at)
             if record.kind is Kind.TIMER or pending is None:
@@ -169,7 +155,22 @@ class NativeEngine(Engine):
         """
         if self._unsettled:  # as in each turn while the body is told what is recorded: who waits is counted by looking
             return False
-        return bool(self.waits_for() or self.loop.timers)
+        if not (self.waits_for() or self.loop.timers):
+            return False
+        if self.body.has_timers():
+            self._look_again()
+            return False
+        return True
+
+    def _look_again(self) -> None:
+        """Look in a while whether the run may rest: nothing else tells of the end of a sleep of the body's own."""
+        if not self._looks_again:
+            self._looks_again = True
+            self.body.later(LOOK_AGAIN_S, partial(self.guard, self._looked_again))
+
+    def _looked_again(self) -> None:
+        self._looks_again = False
+        self.stir()
 
     def _pump(self) -> None:
         while self._events and not self.closed and self.failure is None:
@@ -188,6 +189,14 @@ class NativeEngine(Engine):
 
     def _left(self) -> list[Record]:
         return [] if self._resumes else self.scopes.left()
+
+    def _check_end(self) -> None:
+        """End, unless I/O of the body's own has failed before it came to where it was: then it is tried again."""
+        error = self.body.raised() if self.outcome is None else None
+        if error is None or not self.may_be_set_back or not (is_of_io(error) and self._left()):
+            super()._check_end()
+        elif self.body.finished() is not None:
+            self.setback = error
 
     def event(self, kind: Kind, now: float, **fields: Any) -> Record:
         record = super().event(kind, now, **fields)
@@ -215,7 +224,8 @@ class NativeEngine(Engine):
         branch: Branch = call.place.branch.current()
         if not call.key:
             assert isinstance(branch, NativeBranch)
-            call.key = branch.by_content(call.definition.name, _content(self.codec, call, recorded))
+            call.key = branch.by_content(call.definition.name, content_of(self.codec, call, recorded))
+            self._check_alone(call)
         key = call.key
         scope = self.scopes.of(key.rpartition("/")[0])
         before = self.calls.get(key)
@@ -223,9 +233,11 @@ class NativeEngine(Engine):
             raise RuntimeError(f"{call!r} was awaited before; call {call.definition.written} again for a new call")
         if before is not None and not before.done and not before.withdrawn:
             scope.issued.add(key)
+            scope.moved = self.body.loop.time()
             return before.future  # other code, of the scope as it was before, waits for it, too
         pending = self._new(call, encoded, recorded)
         self._unsettled[scope.path] = scope
+        scope.moved = self.body.loop.time()
         known = [*scope.notes.get(key, ()), *([scope.outcomes[key]] if key in scope.outcomes else ())]
         try:
             for record in known:
@@ -234,7 +246,7 @@ class NativeEngine(Engine):
         except Diverged as failure:
             self.failure = failure
         for note in scope.notes.get(key, ()):
-            _attach(note, pending)
+            attach(note, pending)
         if scope.ask(key) or self.failure is not None:
             self._watch(scope)
         elif scope.left():
@@ -244,6 +256,17 @@ class NativeEngine(Engine):
             self._queue(pending)
         self.stir()
         return pending.future
+
+    def _check_alone(self, call: Call[Any]) -> None:
+        """Refuse a `once` step of which an equal one is under way: which is which, nobody could tell again."""
+        base, _, n = call.key.rpartition("#")
+        before = self.calls.get(f"{base}#{int(n) - 1}") if call.settings.effect is Effect.ONCE else None
+        if before is not None and not before.done and not before.withdrawn:
+            raise WrongUse(
+                f"run {self.run_id}: `once` step {call.definition.name} is called twice at once with the same "
+                "arguments, and after a crash each call could be told what the other came to; give each a key: "
+                f"{call.definition.name}.options(key=...)"
+            )
 
     def ask_again(self, pending: Pending) -> None:
         scope = self.scopes.of(pending.key.rpartition("/")[0])
@@ -272,18 +295,27 @@ class NativeEngine(Engine):
         """Look after a time whether the code of the scope has gone on."""
         if not scope.watched:
             scope.watched = True
-            self.body.later(HELD_AT_MOST_S, partial(self.guard, partial(self._check_held, scope, scope.progress)))
+            left = self._patience(scope) - (self.body.loop.time() - scope.moved)
+            self.body.later(max(0.05, left), partial(self.guard, partial(self._check_held, scope)))
 
-    def _check_held(self, scope: Scope, progress: tuple[int, int]) -> None:
+    def _patience(self, scope: Scope) -> float:
+        """Return how long the code of a scope may ask for nothing: what it does by itself takes as long again."""
+        left = scope.left()
+        return HELD_AT_MOST_S + (2 * max(0.0, left[0].at - scope.at) if left else 0.0)
+
+    def _check_held(self, scope: Scope) -> None:
         """Give a scope up whose code waits, and for long has not asked for what is recorded there and comes first."""
         scope.watched = False
         if self.closed or self.failure is not None or scope.path not in self._unsettled:
             return
-        left = scope.left()
-        if scope.progress != progress or not left:
+        left, quiet = scope.left(), self.body.loop.time() - scope.moved
+        if not left or quiet < self._patience(scope):
             self._watch(scope)
             return
-        code = f"for {HELD_AT_MOST_S:g} s the code has not made this call"
+        code = (
+            f"for {quiet:.0f} s the code has not made this call (if the time or chance is among what it passes: "
+            "outlast.now() is the same in each execution)"
+        )
         self.failure = differs(self.run_id, self.workflow, left[0], code, [p.key for p in self.waits_for()])
         self.on_turned()
 
@@ -353,24 +385,3 @@ class NativeEngine(Engine):
             self.body.soon(then)
         await self.body.loop.create_future()
         raise AssertionError
-
-
-def _content(codec: Codec, call: Call[Any], recorded: bytes) -> bytes:
-    """Return what tells a call from others of its name."""
-    if isinstance(call.definition, Wait):
-        return call.definition.content(codec)
-    return recorded if call.settings.check_args else b""
-
-
-def _attach(note: Record, pending: Pending) -> None:
-    """Tell a call what is recorded of its attempts."""
-    match note.kind:
-        case Kind.INTENT:
-            pending.intent, pending.resolution = note, None
-        case Kind.RESOLUTION:
-            pending.resolution = note
-        case Kind.ATTEMPT:
-            pending.attempts.append(note)
-            pending.intent = pending.resolution = None
-        case _:
-            pending.begun = True

@@ -60,6 +60,7 @@ class Scope:
         "at",
         "held",
         "issued",
+        "moved",
         "notes",
         "outcomes",
         "path",
@@ -77,14 +78,10 @@ class Scope:
         self.held: list[Pending] = []  # issued, and held back until the code has asked for all that is recorded
         self.active = False
         self.pause = 0  # turns of the loop until its code may be told more
+        self.moved = 0.0  # by the loop's clock: when the code last asked for something or was told something
         self.watched = False  # whether it is looked after, in a while, that its code goes on
         self._order: deque[str] = deque()
         self._free: deque[str] = deque()  # asked for, and given in no order
-
-    @property
-    def progress(self) -> tuple[int, int]:
-        """What changes when the code asks for something or is told something."""
-        return len(self.issued), len(self._order)
 
     def add(self, record: Record) -> None:
         """Keep what was recorded of a call."""

@@ -41,7 +41,7 @@ class Workflow(Definition[P, R]):
                 "what blocks it can call by asyncio.to_thread"
             )
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         self.check(args, kwargs)
         return self.on_terms(self.terms, None, args, kwargs)
 
@@ -68,7 +68,7 @@ class Workflow(Definition[P, R]):
             call.start()
         return call
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Make a Call, like calling the workflow."""
         return self(*args, **kwargs)
 
@@ -111,7 +111,7 @@ class _WorkflowOptions(Generic[P, R]):
         self._terms = terms
         self._durability = durability
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         self._workflow.check(args, kwargs)
         call = self._workflow.on_terms(self._terms, self._id, args, kwargs)
         call.durability = self._durability

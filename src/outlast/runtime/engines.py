@@ -71,6 +71,7 @@ def _native(
     body = TaskBody(main, worker.native_bodies)
     engine = NativeEngine(row, records, worker.codec, body, resumes=definition.resumes)
     body.worker = worker
+    engine.may_be_set_back = worker.setbacks.may_follow(row.pk, engine.last_seq)
     engine.on_forgotten = partial(_tell_forgotten, worker, row)
     engine.function = definition.fn
     return engine

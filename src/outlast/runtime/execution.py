@@ -29,6 +29,7 @@ from outlast.runtime.moments import earliest
 from outlast.runtime.notices import log, of_error
 from outlast.runtime.output import RunOutput
 from outlast.runtime.resting import awaited_by, next_due
+from outlast.runtime.setbacks import set_back
 from outlast.runtime.spending import Spending
 from outlast.runtime.steps import BACKLOG_RECORDS, Steps
 from outlast.runtime.turns import begin_next_turn
@@ -113,6 +114,8 @@ class Execution:
             self.steps.start(pending)
         if engine.outcome is not None:
             self._end(engine.outcome)
+        elif engine.setback is not None:
+            self._release()
         elif engine.live:
             self._set_timer()
             self.settle_down()
@@ -242,6 +245,9 @@ class Execution:
         self.worker.claims.arrived(self)
         if self.stuck is not None:
             self._do_stick(*self.stuck)
+        elif self.engine.setback is not None:
+            rest, until, why = set_back(self, self.engine.setback)
+            self._leave(rest, "run.parked", due=until, detail=why)
         elif self.releasing:
             self._leave(Release(worker=self.worker.id, run=self.row.pk, claim=self.row.claim), "run.released")
         elif self.engine.live and self.engine.outcome is None and self.engine.at_rest and not self.steps.restless():
@@ -310,7 +316,7 @@ class Execution:
         verb = Stick(worker=self.worker.id, run=self.row.pk, claim=self.row.claim, reason=reason, detail=detail)
         self._leave(verb, "run.stuck", reason=reason.value, detail=detail)
 
-    def _leave(self, verb: Release | Stick, notice: str, **data: Any) -> None:
+    def _leave(self, verb: Release | Stick | Park, notice: str, **data: Any) -> None:
         self.ending = True
 
         def done(answer: Answer | StoreError) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from outlast.core.native_engine import NativeEngine
     from outlast.runtime.worker import Worker
 
+OF_ASYNCIO = frozenset({"asyncio.futures", "asyncio.tasks", "asyncio.timeouts"})
+"""Where the callbacks of `asyncio.sleep`, `wait`, `wait_for` and `timeout` are."""
+
 STOPPING_S = 10.0
 """So long the code of a stopped run may go on, cancelled, before that is worth a warning."""
 
@@ -42,6 +45,7 @@ class TaskBody:
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._result: tuple[Any, BaseException | None] | None = None
+        self._dropped = False  # everything on the loop was cancelled: as if the process had died, there is no outcome
         self._leaving = False
         self._task: asyncio.Task[None] | None = None
         self._blocked: set[ThreadFuture[Any]] = set()  # what other threads wait for
@@ -61,15 +65,20 @@ class TaskBody:
         except (KeyboardInterrupt, SystemExit) as asked:
             if was_interrupted(asked):
                 raise
-            self._result = (None, asked)
+            self._end_with(asked)
         except BaseException as error:  # noqa: BLE001 - whatever a body raises is how it ended
-            self._result = (None, error)
+            self._end_with(error)
+
+    def _end_with(self, error: BaseException) -> None:
+        self._dropped = self.worker.loop_is_ending()
+        self._result = (None, error)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if self._result is None:  # it was cancelled before it began
-            self._result = (None, asyncio.CancelledError())
-        self.engine.stir()
+            self._end_with(asyncio.CancelledError())
+        if not self._dropped:
+            self.engine.stir()
 
     # -- what the engine asks ----------------------------------------------------
 
@@ -89,6 +98,21 @@ class TaskBody:
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         self.loop.call_later(seconds, act, context=contextvars.Context())
 
+    def has_timers(self) -> bool:
+        """Tell whether code of the body sleeps, or has set itself a limit, by asyncio: both are done when time passes.
+
+        Asyncio's own loops know their timers, and in which context each was set; another loop's are not seen. Those of
+        libraries, such as the limits of their connections, are no reason to stay: what they are for is done again.
+        """
+        scheduled = getattr(self.loop, "_scheduled", ())
+        return any(self._is_of_body(handle) for handle in scheduled if not handle.cancelled())
+
+    def _is_of_body(self, handle: Any) -> bool:
+        place = handle._context.get(here)
+        if not isinstance(place, InBody) or place.ops is not self.engine:
+            return False
+        return getattr(handle._callback, "__module__", "") in OF_ASYNCIO
+
     def turn(self) -> bool:
         """Let due timers do what they are for. The rest of the code goes on by itself."""
         with self.engine.loop.at_work():
@@ -96,7 +120,7 @@ class TaskBody:
         return True
 
     def finished(self) -> Outcome | None:
-        if self._result is None:
+        if self._result is None or self._dropped:
             return None
         calls = [p for p in self.engine.calls.values() if not p.done and not p.call.detached]
         if not self._leaving:

@@ -29,12 +29,14 @@ from outlast.runtime import lines, registry
 from outlast.runtime.blocked import where_is
 from outlast.runtime.claims import Claims
 from outlast.runtime.clock import SystemClock
+from outlast.runtime.contained import contain_tasks
 from outlast.runtime.deliveries import Deliveries
 from outlast.runtime.execution import Execution
 from outlast.runtime.lines import Declared
 from outlast.runtime.liveness import LockFile
 from outlast.runtime.notices import Notices, log, of_error
 from outlast.runtime.places import Places
+from outlast.runtime.setbacks import Setbacks
 from outlast.runtime.step_threads import StepThreads
 from outlast.runtime.watcher import ToldOnLoop, Watcher
 from outlast.runtime.writer import Lease, Writer
@@ -89,6 +91,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.pool = StepThreads(max_threads)
         self.executions: dict[int, Execution] = {}
+        self.setbacks = Setbacks()
         self.native_bodies: set[asyncio.Task[Any]] = set()
         self.sending: set[Attempt] = set()  # `once` attempts whose code may still run, whatever became of their runs
         self.first_seen: dict[str, float] = {}  # facts that doubts go by -> lease clock
@@ -121,6 +124,7 @@ class Worker:
     async def start(self) -> None:
         """Register, and look for work from now on."""
         self._loop_thread = threading.get_ident()
+        contain_tasks(self.loop)
         self._presence = self.loop.create_task(_wait_for_ever(), name="outlast-worker")
         await self._register()
 
@@ -281,6 +285,7 @@ class Worker:
         row = execution.row
         row.status, row.result, row.error, row.owner = end.status, end.result, end.error, None
         self.forget(execution)
+        self.setbacks.forget(row.pk)
         if not self.notices.quiet:
             told = of_error(error)
             self.notices("run.ended", run=row.id, workflow=row.workflow, status=row.status.value, **told)
