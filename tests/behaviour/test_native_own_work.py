@@ -243,3 +243,24 @@ async def test_equal_payments_at_once_are_refused_unless_each_has_a_key(open_app
         with pytest.raises(WrongUse, match="`once` step pay is called twice at once with the same arguments"):
             await (await app.start(alike())).result()
         assert len(set(await (await app.start(keyed())).result())) == 4
+
+
+async def test_a_native_run_of_which_nothing_is_recorded_says_so(
+    open_app: OpenApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An agent that lacks the line which records its calls works, and is repeated as a whole after a crash."""
+
+    @workflow(loop="native")
+    async def forgot() -> str:
+        return "done"
+
+    @workflow(loop="native")
+    async def recorded() -> str:
+        return str(await ask("it"))
+
+    async with open_app() as app:
+        await (await app.start(forgot(), id="one")).result()
+        await (await app.start(recorded(), id="two")).result()
+    told = [record.getMessage() for record in caplog.records if "nothing of what it did was recorded" in record.message]
+    assert len(told) == 1
+    assert told[0].startswith("run one: the native workflow forgot ")

@@ -63,7 +63,7 @@ class NativeEngine(Engine):
         super().__init__(row, records, codec, body)
         self._recorded.clear()
         self.scopes = Scopes(row.began, records)
-        self._resumes = resumes
+        self.resumes = resumes
         self._cancels: list[Record] = []
         for record in records:
             if record.kind is Kind.CANCEL:
@@ -140,7 +140,7 @@ class NativeEngine(Engine):
             self.stir()
             return
         cancel = self._cancels[0]
-        if self._resumes or not any(record.seq < cancel.seq for record in self.scopes.left()):
+        if self.resumes or not any(record.seq < cancel.seq for record in self.scopes.left()):
             self._apply(self._cancels.pop(0), None, None)
 
     def next_timer(self) -> RunTimer | None:
@@ -188,7 +188,7 @@ class NativeEngine(Engine):
             self.expired = record
 
     def _left(self) -> list[Record]:
-        return [] if self._resumes else self.scopes.left()
+        return [] if self.resumes else self.scopes.left()
 
     def _check_end(self) -> None:
         """End, unless I/O of the body's own has failed before it came to where it was: then it is tried again."""

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 OF_ASYNCIO = frozenset({"asyncio.futures", "asyncio.tasks", "asyncio.timeouts"})
 """Where the callbacks of `asyncio.sleep`, `wait`, `wait_for` and `timeout` are."""
 
+NOTHING_RECORDED = (
+    "run %s: the native workflow %s has ended, and nothing of what it did was recorded: after a crash all of it would "
+    "have been done again; if it runs an agent, that lacks what records its calls (see the page on its framework)"
+)
+
 STOPPING_S = 10.0
 """So long the code of a stopped run may go on, cancelled, before that is worth a warning."""
 
@@ -131,6 +136,8 @@ class TaskBody:
             return None
         value, error = self._result
         if error is None:
+            if self.engine.last_seq == 0 and not self.engine.resumes:
+                log.warning(NOTHING_RECORDED, self.engine.run_id, self.engine.workflow)
             return Outcome(Status.SUCCEEDED, value=value)
         return failed(self.engine, error)
 
