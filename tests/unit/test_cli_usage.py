@@ -27,6 +27,18 @@ async def think() -> None:
     outlast.record_usage(model="unheard-of", output_tokens=1)
 
 
+@outlast.step(effect="pure", name="cli_usage_silent", spends=True)
+async def silent() -> None: ...
+
+
+@outlast.workflow(name="cli_usage_silent_agent")
+async def silent_agent(*, tells: bool) -> None:
+    if tells:
+        await think()
+    await silent()
+    await silent()
+
+
 @outlast.workflow(name="cli_usage_agent", max_tokens=2_500)
 async def agent() -> int:
     await think()
@@ -68,6 +80,20 @@ def test_a_run_that_has_used_up_its_budget_goes_on_with_more(command: Outlast) -
     assert (told["max_tokens"], told["max_cost"]) == (9000, 1)
     assert told["saved"]["tokens"] == 1 + 1001 + 1002
     assert "  budget    9,000 tokens and a cost of 1\n" in command.here("show", "r").stdout
+
+
+def test_show_says_which_calls_have_told_nothing(command: Outlast) -> None:
+    async def main() -> None:
+        async with App(command.store) as app:
+            for tells in (False, True):
+                await (await app.start(silent_agent(tells=tells), id=f"tells {tells}")).result()
+
+    asyncio.run(main())
+    told = "2 calls of cli_usage_silent told nothing"
+    assert f"  usage     {told}\n" in command.here("show", "tells False").stdout
+    used = f"1 token (0 in, 1 out; no price for 'unheard-of'; {told})"
+    assert f"  usage     {used}\n" in command.here("show", "tells True").stdout
+    assert command.json("show", "tells False")["usage"]["unknown"] == {"cli_usage_silent": 2}
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,10 @@ SENTENCES: dict[str, tuple[int, Callable[[Data], str]]] = {
         logging.WARNING,
         lambda d: f"run {d['run']}: attempt {d['attempt']} of step {d['step']} is in doubt: {d['why']}",
     ),
+    "step.usage_unknown": (
+        logging.WARNING,
+        lambda d: f"run {d['run']}: step {d['step']} called a model and told nothing of what it used",
+    ),
     "call.not_awaited": (
         logging.WARNING,
         lambda d: f"run {d['run']}: {d['call']} was called and never waited for, so it does not run",

@@ -20,7 +20,7 @@ from outlast.cli.plain import one_line, plain, plain_error, readable, readable_r
 from outlast.cli.runs import run_json
 from outlast.cli.stranded import told_of_early
 from outlast.cli.tree import LEGEND, Entry, branches_of, draw
-from outlast.cli.used import cost_told, tokens_json, tokens_told, usage_json
+from outlast.cli.used import calls_told, cost_told, tokens_json, tokens_told, usage_json
 from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.durabilities import Durability, shown_of_options
 from outlast.core.errors import RunNotFound
@@ -194,12 +194,14 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
 
 def _usage(usage: Usage) -> Iterator[tuple[str, str]]:
     """Yield what the run has used of models, and its budget."""
-    if usage.spent.calls:
+    if usage.spent.calls or usage.unknown:
         parts = [f"{usage.spent.input:,} in, {usage.spent.output:,} out"]
         parts += [f"{tokens_told(usage.again)} again by retries"] if usage.again.total else []
         parts += [f"{tokens_told(usage.saved)} saved by replay"] if usage.saved.total else []
         parts += [f"no price for {', '.join(visible(repr(name)) for name in usage.unpriced)}"] if usage.unpriced else []
-        yield "usage", f"{tokens_told(usage.spent)} ({'; '.join(parts)})"
+        parts += [f"{calls_told(usage.unknown)} told nothing"] if usage.unknown else []
+        used = f"{tokens_told(usage.spent)} ({'; '.join(parts)})"
+        yield "usage", used if usage.spent.calls else parts[-1]
     limits = [f"{usage.max_tokens:,} tokens"] if usage.max_tokens is not None else []
     limits += [f"a cost of {cost_told(usage.max_cost)}"] if usage.max_cost is not None else []
     if limits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from outlast.cli.wording import visible
 from outlast.core.usage import Tokens
 from outlast.runtime.run_usage import Usage
 
@@ -23,6 +24,11 @@ def tokens_told(tokens: Tokens) -> str:
     return f"{tokens.total:,} token{'' if tokens.total == 1 else 's'}{cost}"
 
 
+def calls_told(calls: dict[str, int]) -> str:
+    """Return how often steps were called as `2 calls of model, 1 call of ask`."""
+    return ", ".join(f"{n:,} call{'' if n == 1 else 's'} of {visible(name)}" for name, n in calls.items())
+
+
 def tokens_json(tokens: Tokens) -> dict[str, Any]:
     """Return tokens for JSON."""
     return {"tokens": tokens.total} | asdict(tokens)
@@ -33,4 +39,4 @@ def usage_json(usage: Usage) -> dict[str, Any]:
     sums = {name: tokens_json(getattr(usage, name)) for name in ("spent", "again", "saved", "copied")}
     limits = {"max_tokens": usage.max_tokens, "max_cost": usage.max_cost}
     models = {model: tokens_json(tokens) for model, tokens in usage.models.items()}
-    return {**sums, "models": models, "unpriced": list(usage.unpriced), **limits}
+    return {**sums, "models": models, "unpriced": list(usage.unpriced), "unknown": usage.unknown, **limits}

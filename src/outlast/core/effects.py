@@ -160,6 +160,7 @@ class InStep(Place):
         "attempt",
         "beat",
         "fence",
+        "free",
         "gate",
         "given_up",
         "incarnation",
@@ -199,6 +200,7 @@ class InStep(Place):
         self.sent = 0  # messages
         self.annotations: dict[str, Any] = {}
         self.used: ByModel = {}  # of models
+        self.free = False  # no model has answered in it, so there is nothing to tell
         self.beat: float | None = None
         self.given_up = False  # set by the loop, read in the step's thread
 

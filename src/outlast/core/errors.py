@@ -132,6 +132,8 @@ class InDoubt(OutlastError):
 class BudgetExceeded(OutlastError):
     """A step that calls a model was not begun, since its run has used up its `max_tokens` or `max_cost`.
 
+    Or nobody can say whether it has: a model has no price, or a call has told nothing of what it used.
+
     `spent` is what it has used, `limit` the budget. Raised where the workflow awaits the step.
     """
 

@@ -1,10 +1,11 @@
 """What a run has used of models: how its records say so, and how they are added up.
 
 A step tells its tokens while it runs (`outlast.record_usage`); they are recorded with what its attempt comes to, as a
-fact in the note of that record, so an attempt that failed has them, too. Three facts are Outlast's own:
+fact in the note of that record, so an attempt that failed has them, too. Four facts are Outlast's own:
 
 - `USAGE`: what this attempt used, by model.
 - `GIVEN_UP`: what attempts had used that were given up before, and so have no record of their own.
+- `UNKNOWN`: this attempt called a model and succeeded, and has told nothing of what it used.
 - `REPLAYED`: this is the first record since a worker had died under the run: all before it was told from the journal.
 
 What a journal no longer has stands in the run's options: that of earlier turns, of records that a resume dropped, and,
@@ -14,6 +15,7 @@ in a fork, what the run had spent that it was copied from. So a sum is the same 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +27,9 @@ from outlast.core.records import Kind, Record, RunRow
 
 USAGE = "!usage"
 GIVEN_UP = "!given up"
+UNKNOWN = "!unknown"
 REPLAYED = "!replayed"
-OWN = (USAGE, GIVEN_UP, REPLAYED)
+OWN = (USAGE, GIVEN_UP, UNKNOWN, REPLAYED)
 MARKED = frozenset({Kind.STEP, Kind.LATE, Kind.ATTEMPT, Kind.TIMER, Kind.CHILD})
 """Records whose note may say `REPLAYED`: it holds nothing else, or facts."""
 OPTION = "usage"
@@ -93,6 +96,8 @@ class Carried(msgspec.Struct):
     saved: Tokens = NOTHING
     copied: Tokens = NOTHING  # spent by the run that this one was forked from
     names: tuple[str, ...] = ()  # of steps that have used some
+    unknown: dict[str, int] = {}  # calls that have told nothing, by the name of the step
+    accepted: tuple[str, ...] = ()  # names of those of which a person has said that the run is to go on all the same
 
 
 class Budget(msgspec.Struct):
@@ -127,6 +132,8 @@ class Ledger:
         self.again, self.saved, self.copied = carried.again, carried.saved, carried.copied
         self.unpriced: set[str] = set()
         self.names: set[str] = set(carried.names)  # of steps that have used some
+        self.unknown = Counter(carried.unknown)  # calls that have told nothing, copied ones too, by name
+        self.accepted = set(carried.accepted)
         self._prices = prices
         self._upto = max((fork.upto for fork in row.forks), default=0)
         self.recorded = NOTHING  # by outcomes that stand in the journal
@@ -157,6 +164,8 @@ class Ledger:
 
     def _add(self, record: Record, facts: dict[str, Any]) -> None:
         copied = record.seq <= self._upto
+        if facts.get(UNKNOWN):
+            self.unknown[record.name] += 1
         for key in (USAGE, GIVEN_UP):
             for model, tokens in tokens_in(facts, key, self._prices):
                 if tokens.cost is None and tokens.total:
@@ -177,7 +186,17 @@ class Ledger:
 
     def carried(self) -> dict[str, Any]:
         """Return all of it as options carry it."""
-        return _plain(Carried(self.spent, self.again, self.saved, self.copied, tuple(sorted(self.names))))
+        return _plain(
+            Carried(
+                self.spent,
+                self.again,
+                self.saved,
+                self.copied,
+                tuple(sorted(self.names)),
+                dict(self.unknown),
+                tuple(sorted(self.accepted)),
+            )
+        )
 
 
 def _plain(carried: Carried) -> dict[str, Any]:
@@ -238,10 +257,13 @@ def shown_note(note: str) -> str:
 # -- where a journal is cut --------------------------------------------------------------
 
 
-def after_resume(row: RunRow, records: Iterable[Record], dropped: Iterable[int], prices: Prices) -> dict[str, Any]:
+def after_resume(
+    row: RunRow, records: Iterable[Record], dropped: Iterable[int], prices: Prices, *, accepts: bool = False
+) -> dict[str, Any]:
     """Return what the options carry of a run that is taken up again without some of its records.
 
     What these had used was spent, and is spent again. What is left counts as saved: it is told from the journal.
+    `accepts`: the run is to go on though it is not known what some of its steps use.
     """
     everything, gone = Ledger(row, prices), set(dropped)
     records = list(records)
@@ -258,6 +280,8 @@ def after_resume(row: RunRow, records: Iterable[Record], dropped: Iterable[int],
             everything.saved - kept.saved + kept.recorded,
             everything.copied - kept.copied,
             tuple(sorted(everything.names)),
+            dict(everything.unknown - kept.unknown),
+            tuple(sorted(everything.accepted.union(everything.unknown if accepts else ()))),
         )
     )
 
@@ -265,4 +289,5 @@ def after_resume(row: RunRow, records: Iterable[Record], dropped: Iterable[int],
 def in_fork(options: str) -> dict[str, Any]:
     """Return what the options of a fork carry of the run that it is copied from."""
     carried = budget_of(options).usage
-    return _plain(Carried(copied=total(carried.spent) + carried.copied, names=carried.names))
+    copied = total(carried.spent) + carried.copied
+    return _plain(Carried(copied=copied, names=carried.names, unknown=carried.unknown, accepted=carried.accepted))

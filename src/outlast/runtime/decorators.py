@@ -73,7 +73,8 @@ def step(fn: Any = None, /, *, name: str | None = None, **settings: Any) -> Any:
     - `check_args=False`: its arguments may differ on replay.
     - `rate`: how often attempts may begin in the whole fleet, made by `outlast.rate`; one or several.
     - `spends=True`: it calls a model, so a run that has used up its `max_tokens` or `max_cost` does not begin it. A
-      step that has told its usage by `outlast.record_usage` counts as one from then on.
+      step that has told its usage by `outlast.record_usage` counts as one from then on. It tells what it used, if
+      only that it is nothing: otherwise a run with a budget begins no further call.
 
     For `once` steps only:
 

@@ -86,7 +86,8 @@ async def resume(app: Client, id: str, budget: Mapping[str, Any]) -> Run[Any]:
         if run.status is not Status.STUCK:
             await _check_children(app, loaded, cause, drop)
         last = loaded.records[-1].seq if loaded.records else 0
-        usage = after_resume(run, loaded.records, drop, app.prices)
+        gives_more = any(limit is not None for limit in budget.values())
+        usage = after_resume(run, loaded.records, drop, app.prices, accepts=gives_more)
         options = with_budget(run.options, **budget, usage=usage or None)
         answer = await app.ask(Resume(id=id, status=run.status, last_seq=last, drop=drop, again=again, options=options))
         if isinstance(answer, Done):

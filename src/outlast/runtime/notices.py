@@ -25,6 +25,7 @@ other (`log_notice`), so tracing and metrics can be built on the same names:
 | `step.ended` | a step has its outcome | run, step, attempt, error, where, traceback |
 | `step.failed` | an attempt failed and is followed by another | run, step, attempt, error, where, traceback, retry_in |
 | `step.in_doubt` | a `once` attempt has no certain outcome | run, step, attempt, why |
+| `step.usage_unknown` | a call of a model told nothing of what it used; once in a run | run, step |
 | `call.not_awaited` | a step or child was called, and never awaited | run, call, workflow |
 | `loop.blocked` | code held the worker's event loop | seconds, where |
 | `body.unhandled` | asyncio reported an error nobody looked at | run, message, error |
@@ -63,6 +64,7 @@ _LEVELS = {
     "approval.reopened": logging.WARNING,
     "step.failed": logging.WARNING,
     "step.in_doubt": logging.WARNING,
+    "step.usage_unknown": logging.WARNING,
     "call.not_awaited": logging.WARNING,
     "loop.blocked": logging.WARNING,
     "body.unhandled": logging.WARNING,

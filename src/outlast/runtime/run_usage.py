@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from outlast.core.amounts import is_number, is_whole
 from outlast.core.arguments import MAX_TEXT_BYTES, check_text, wrong
+from outlast.core.effects import InStep
 from outlast.core.identity import here
 from outlast.core.lost import refuse_lost
 from outlast.core.prices import Prices
@@ -36,6 +38,8 @@ class Usage:
       a fork, those that were copied.
     - `models`: `spent`, by model.
     - `unpriced`: models of which no cost is known.
+    - `unknown`: how many calls of models have succeeded and told nothing of what they used, by the names of their
+      steps (those with `spends=True`); in a fork, those that were copied, too.
     - `max_tokens`, `max_cost`: the run's budget; `copied` counts for it, too: what the run had spent that a fork was
       made of.
     - `runs`: of how many runs this is.
@@ -46,6 +50,7 @@ class Usage:
     saved: Tokens
     models: dict[str, Tokens]
     unpriced: tuple[str, ...] = ()
+    unknown: dict[str, int] = field(default_factory=dict)
     max_tokens: int | None = None
     max_cost: float | None = None
     copied: Tokens = NOTHING
@@ -82,6 +87,13 @@ def record_usage(
     add_to(used, model, Tokens(int(input_tokens), int(output_tokens), int(cached_tokens), 1, paid))
 
 
+def spent_nothing() -> None:
+    """Say in a step that calls models that none has answered, so that there is nothing to tell. For adapters."""
+    place = here.get()
+    if isinstance(place, InStep):
+        place.free = True
+
+
 def usage_of(store: Store, row: RunRow, prices: Prices, children: bool) -> Usage:
     """Add up what a run has used, as its store has it now, and if wanted its children."""
     ledgers = [_ledger(store, each, prices) for each in (_family(store, row) if children else [row])]
@@ -95,6 +107,7 @@ def usage_of(store: Store, row: RunRow, prices: Prices, children: bool) -> Usage
         saved=sum((ledger.saved for ledger in ledgers), NOTHING),
         models=models,
         unpriced=tuple(sorted(set[str]().union(*(ledger.unpriced for ledger in ledgers)))),
+        unknown=dict(sorted(sum((ledger.unknown for ledger in ledgers), Counter[str]()).items())),
         max_tokens=ledgers[0].max_tokens,
         max_cost=ledgers[0].max_cost,
         copied=ledgers[0].copied,

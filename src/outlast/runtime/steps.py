@@ -273,7 +273,7 @@ class Steps:
             return
         elif pending.effect is Effect.ONCE:  # its error is an answer
             note = DID_NOT_HAPPEN
-        facts = self._run.spending.facts_of(attempt.place)
+        facts = self._run.spending.facts_of(attempt.place, spent=error is None and pending.call.settings.spends)
         self.outcome(pending, attempt.number, attempt.started, data, live, error, note=note, annotations=facts)
 
     def _not_begun(self, attempt: Attempt) -> None:
@@ -340,7 +340,7 @@ class Steps:
         )
         told = of_error(error) if error is not None else of_error(None) | {"error": note}
         self._worker.notices("step.failed", run=run.row.id, step=pending.key, attempt=number, **told, retry_in=delay)
-        run.spending.ledger.add(record)
+        run.spending.add(record)
         run.engine.deliver(record)
         run.after_turn()
 
@@ -388,7 +388,7 @@ class Steps:
         )
         if not worker.notices.quiet:
             worker.notices("step.ended", run=run.row.id, step=pending.key, attempt=number, **of_error(raised))
-        run.spending.ledger.add(record)
+        run.spending.add(record)
         if late:
             pending.intent = None
         else:

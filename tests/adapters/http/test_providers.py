@@ -104,3 +104,52 @@ def test_a_budget_is_looked_at_before_a_request(tmp_path: Path) -> None:
         assert len(server.requests) == 2
 
     asyncio.run(main())
+
+
+CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt"}
+SAID = CHUNK | {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]}
+USED = CHUNK | {
+    "choices": [],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11},
+}
+
+
+def chatting(request: httpx2.Request) -> httpx2.Response:
+    """Tell the usage of a streamed answer to those who ask."""
+    if request.method == "GET":
+        return httpx2.Response(200, json={"object": "list", "data": []})
+    asks = json.loads(request.content).get("stream_options", {}).get("include_usage")
+    text = "".join(f"data: {json.dumps(event)}\n\n" for event in ([SAID, USED] if asks else [SAID]))
+    headers = {"content-type": "text/event-stream"}
+    return httpx2.Response(200, content=f"{text}data: [DONE]\n\n".encode(), headers=headers)
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_stream_that_tells_no_usage_is_not_taken_for_nothing(asks: bool, tmp_path: Path) -> None:
+    server, said = Server(chatting), list[str]()
+    more: Any = {"stream_options": {"include_usage": True}} if asks else {}
+
+    @workflow(loop="native", name="http_streams", max_tokens=100)
+    async def flow() -> None:
+        client = openai.AsyncOpenAI(api_key="k", http_client=server.client(spends=True))
+        await client.models.list()
+        for question in ("one", "two"):
+            messages: Any = [{"role": "user", "content": question}]
+            stream = await client.chat.completions.create(model="gpt", messages=messages, stream=True, **more)
+            said.extend([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+
+    async def main() -> None:
+        async with App(str(tmp_path / "runs.db")) as app:
+            run = await app.start(flow(), id="one")
+            if asks:
+                await run.result()
+                assert (await run.usage()).spent.total == 22
+            else:
+                with pytest.raises(BudgetExceeded, match="have told nothing of it"):
+                    await run.result()
+                assert list((await run.usage()).unknown.values()) == [1]
+        assert len(server.requests) == (3 if asks else 2)
+        bodies = [json.loads(request.content) for request in server.requests if request.method == "POST"]
+        assert [body.get("stream_options") for body in bodies] == [more.get("stream_options")] * len(bodies)
+
+    asyncio.run(main())

@@ -22,7 +22,7 @@ from outlast.core.errors import WrongUse
 from outlast.core.settings import Settings
 from outlast.runtime.operations import idempotency_key
 from outlast.runtime.publishing import stream as stream_of
-from outlast.runtime.run_usage import record_usage
+from outlast.runtime.run_usage import record_usage, spent_nothing
 
 _under_way: WeakKeyDictionary[Operations, set[str]] = WeakKeyDictionary()
 """The places of an execution in which a model is being asked: those that run side by side need different ones."""
@@ -140,14 +140,19 @@ def _name_calls(responses: list[LlmResponse]) -> None:
 def _count(responses: list[LlmResponse], model: str) -> None:
     """Tell the run what an answer used. Each part of an answer has what was used so far."""
     used = [response.usage_metadata for response in responses if response.usage_metadata is not None]
+    if any(response.error_code and not response.content for response in responses):
+        spent_nothing()
     if used:
         last = used[-1]
-        record_usage(
-            model=responses[-1].model_version or model,
-            input_tokens=(last.prompt_token_count or 0) + (last.tool_use_prompt_token_count or 0),
-            output_tokens=(last.candidates_token_count or 0) + (last.thoughts_token_count or 0),
-            cached_tokens=min(last.cached_content_token_count or 0, last.prompt_token_count or 0),
-        )
+        tokens_in = (last.prompt_token_count or 0) + (last.tool_use_prompt_token_count or 0)
+        tokens_out = (last.candidates_token_count or 0) + (last.thoughts_token_count or 0)
+        if tokens_in or tokens_out:
+            record_usage(
+                model=responses[-1].model_version or model,
+                input_tokens=tokens_in,
+                output_tokens=tokens_out,
+                cached_tokens=min(last.cached_content_token_count or 0, last.prompt_token_count or 0),
+            )
 
 
 def _kept(responses: Sequence[LlmResponse]) -> list[Any]:

@@ -27,6 +27,7 @@ from outlast.core.errors import WrongUse
 from outlast.core.identity import derive
 from outlast.core.settings import Settings
 from outlast.runtime.operations import step_here
+from outlast.runtime.run_usage import spent_nothing
 
 SHORT_BYTES = 64_000
 """An answer that says that it has no more than this is given when it is there as a whole."""
@@ -153,6 +154,8 @@ class Sending:
         whole: bool = True,
     ) -> dict[str, Any]:
         listener.end()
+        if self.asked.method in NO_BODY:  # it lists or looks up something, which no model answers
+            spent_nothing()
         answer = Answer(status, headers, b"".join(body), [len(chunk) for chunk in body], whole)
         if broke is not None or status >= 400:
             raise failure_of(answer, self.asked.line, broke) from broke

@@ -24,6 +24,7 @@ from outlast.core.definitions import SyncStep
 from outlast.core.effects import InBody
 from outlast.core.identity import Branch, here
 from outlast.core.settings import Settings
+from outlast.runtime.run_usage import spent_nothing
 
 T = TypeVar("T")
 
@@ -174,6 +175,7 @@ def _kept(ended: str, value: Any) -> dict[str, Any]:
 
 
 def _passed(way: GraphInterrupt | GraphDrained | ParentCommand) -> dict[str, Any]:
+    spent_nothing()
     match way:
         case GraphInterrupt():
             return _kept(INTERRUPTED, list(way.args[0]))

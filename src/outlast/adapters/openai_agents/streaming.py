@@ -28,11 +28,14 @@ from openai.types.responses import (
 
 import outlast
 from outlast.adapters.openai_agents import model_errors
+from outlast.runtime.run_usage import spent_nothing
 
 Ask = Callable[[], Coroutine[Any, Any, Any]]
 
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.error", "error")
 """The events that end an answer."""
+FAILURES = ("response.failed", "response.error", "error")
+"""Those that say that there is none."""
 
 
 class Streamed:
@@ -90,6 +93,8 @@ class Streamed:
                         tokens = outlast.stream(self._tokens)
                         tokens.write(event.delta)
                         await tokens.drain()
+        if getattr(end, "type", None) in FAILURES:
+            spent_nothing()
         self._tell(getattr(getattr(end, "response", None), "usage", None))
         return end
 

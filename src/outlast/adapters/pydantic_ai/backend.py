@@ -208,12 +208,14 @@ def _whole(error: ModelAPIError) -> ModelAPIError:
 def tell_usage(response: ModelResponse) -> None:
     """Tell, in a step, what an answer of a model used."""
     used = response.usage
-    record_usage(
-        model=response.model_name or "",
-        input_tokens=max(used.input_tokens, used.cache_read_tokens),
-        output_tokens=used.output_tokens,
-        cached_tokens=used.cache_read_tokens,
-    )
+    tokens_in = max(used.input_tokens, used.cache_read_tokens)
+    if tokens_in or used.output_tokens:  # what a provider does not tell is told as 0
+        record_usage(
+            model=response.model_name or "",
+            input_tokens=tokens_in,
+            output_tokens=used.output_tokens,
+            cached_tokens=used.cache_read_tokens,
+        )
 
 
 def _copied(usage: RunUsage) -> RunUsage:
