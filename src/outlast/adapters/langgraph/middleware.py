@@ -12,16 +12,19 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables.base import RunnableBinding
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 from pydantic import ValidationError
 
 from outlast.adapters.journaled import MODEL
 from outlast.adapters.langgraph.calls import Kept
-from outlast.adapters.langgraph.models import count, name_of, text_of
+from outlast.adapters.langgraph.models import count, name_of, telling_usage, text_of
 from outlast.adapters.langgraph.tasks import tool_errors, within
-from outlast.adapters.langgraph.tokens import writing_tokens
+from outlast.adapters.langgraph.tokens import Given, writing_tokens
+from outlast.core.effects import InStep
 from outlast.core.errors import WrongUse
+from outlast.core.identity import here
 from outlast.core.marking import effect_of
 from outlast.core.records import Effect
 from outlast.core.settings import Changes, Settings
@@ -71,8 +74,8 @@ class Middleware(AgentMiddleware[Any, Any, Any]):
         """Ask the model, or tell what it has answered."""
 
         async def ask() -> list[Any]:
-            with writing_tokens(self._tokens):
-                return _seen(request, await handler(request))
+            with writing_tokens(self._tokens) as joined:
+                return _seen(request, await handler(_asking(request, joined)))
 
         return _response(await self._call_of(request).call(ask))
 
@@ -82,8 +85,8 @@ class Middleware(AgentMiddleware[Any, Any, Any]):
         """Do so, where the agent is invoked in a thread."""
 
         def ask() -> list[Any]:
-            with writing_tokens(self._tokens, in_thread=True):
-                return _seen(request, handler(request))
+            with writing_tokens(self._tokens, in_thread=True) as joined:
+                return _seen(request, handler(_asking(request, joined)))
 
         return _response(self._call_of(request).call_in_thread(ask))
 
@@ -151,6 +154,18 @@ def _response(kept: list[Any]) -> ModelResponse[Any]:
 
 def _said(value: Any) -> list[Any]:
     return [[AIMessage(content=text_of(value))], None]
+
+
+def _asking(request: ModelRequest[Any], joined: Given) -> ModelRequest[Any]:
+    """Return a request of a model that tells its usage, and writes its tokens though a config is bound to it."""
+    if not isinstance(here.get(), InStep):
+        return request
+    model: Any = request.model
+    if isinstance(model, RunnableBinding):
+        model = model.model_copy(update={"config": joined(model.config), "bound": telling_usage(model.bound)})
+    else:
+        model = telling_usage(model)
+    return request if model is request.model else request.override(model=model)
 
 
 def _seen(request: ModelRequest[Any], response: ModelResponse[Any]) -> list[Any]:

@@ -81,8 +81,9 @@ class _Recorded:
         made, given = _call_of(self, input, kwargs), self.__dict__[OURS]
 
         def ask() -> AIMessage:
-            with writing_tokens(given.tokens, in_thread=True):
-                return _counted(self, super(_Recorded, self).invoke(input, config, **kwargs))  # type: ignore[misc]
+            with writing_tokens(given.tokens, in_thread=True) as joined:
+                asked: Any = super(_Recorded, telling_usage(self))
+                return _counted(self, asked.invoke(input, joined(config), **kwargs))
 
         return made.call_in_thread(ask)
 
@@ -92,8 +93,9 @@ class _Recorded:
         made, given = _call_of(self, input, kwargs), self.__dict__[OURS]
 
         async def ask() -> AIMessage:
-            with writing_tokens(given.tokens):
-                return _counted(self, await super(_Recorded, self).ainvoke(input, config, **kwargs))  # type: ignore[misc]
+            with writing_tokens(given.tokens) as joined:
+                asked: Any = super(_Recorded, telling_usage(self))
+                return _counted(self, await asked.ainvoke(input, joined(config), **kwargs))
 
         return await made.call(ask)
 
@@ -138,13 +140,24 @@ def _counted(model: Any, message: AIMessage) -> AIMessage:
 def count(model: Any, message: BaseMessage) -> None:
     """Tell what an answer of this model has used."""
     usage = message.usage_metadata if isinstance(message, AIMessage) else None
-    if usage:
+    if usage and (usage["input_tokens"] or usage["output_tokens"]):
         record_usage(
             model=str(message.response_metadata.get("model_name") or name_of(model)),
             input_tokens=usage["input_tokens"],
             output_tokens=usage["output_tokens"],
             cached_tokens=usage.get("input_token_details", {}).get("cache_read") or 0,
         )
+
+
+def telling_usage(model: Any) -> Any:
+    """Return a model that asks for its usage in streams, too, where its provider tells none without being asked.
+
+    Such is OpenAI's API. Its class has a switch, which it leaves open for addresses of others. Who sets it, or asks
+    for it by `stream_options`, has that.
+    """
+    if "stream_usage" in type(model).model_fields and getattr(model, "stream_usage", True) is None:
+        return model.model_copy(update={"stream_usage": True})
+    return model
 
 
 def name_of(model: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,8 @@ from langchain_core.runnables.config import merge_configs, var_child_runnable_co
 from outlast.core.effects import InStep
 from outlast.core.identity import here
 from outlast.runtime.publishing import stream
+
+Given = Callable[[Any], Any]
 
 
 class _Tokens:
@@ -49,16 +51,31 @@ class _OnLoop(_Tokens, AsyncCallbackHandler):
             await self._out.drain()
 
 
+def _same(config: Any) -> Any:
+    return config
+
+
 @contextmanager
-def writing_tokens(name: str | None, *, in_thread: bool = False) -> Iterator[None]:
-    """Have the models that are asked in a step write what they say to a stream of the run."""
+def writing_tokens(name: str | None, *, in_thread: bool = False) -> Iterator[Given]:
+    """Have the models that are asked in a step write what they say to a stream of the run.
+
+    What is yielded makes the config to ask with of one that was given: LangChain has the callbacks of a config replace
+    those that it finds around the call, and whatever a model is bound to gives it a config.
+    """
     if name is None or not isinstance(here.get(), InStep):
-        yield
+        yield _same
         return
     handler = _InThread(name) if in_thread else _OnLoop(name)
+
+    def joined(config: Any) -> Any:
+        given = (config or {}).get("callbacks")
+        if given is None:  # those around the call hold
+            return config
+        return {**config, "callbacks": merge_configs({"callbacks": given}, {"callbacks": [handler]})["callbacks"]}
+
     around = var_child_runnable_config.get() or {}
     token = var_child_runnable_config.set(merge_configs(around, {"callbacks": [handler]}))
     try:
-        yield
+        yield joined
     finally:
         var_child_runnable_config.reset(token)
