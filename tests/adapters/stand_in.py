@@ -197,7 +197,8 @@ def _pieces(asked: Asked, reply: Reply) -> Iterator[bytes]:
         yield _event(base | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     finish = "tool_calls" if reply.calls else "stop"
     yield _event(base | {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-    yield _event(base | {"choices": [], "usage": _usage(reply)})
+    if (asked.body.get("stream_options") or {}).get("include_usage"):  # a provider tells it to those who ask
+        yield _event(base | {"choices": [], "usage": _usage(reply)})
     yield b"data: [DONE]\n\n"
 
 

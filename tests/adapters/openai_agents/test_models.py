@@ -113,6 +113,43 @@ def test_what_models_used_is_recorded_and_budgets_hold(pieces: bool, tmp_path: P
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        (ModelSettings(), {"include_usage": True}),
+        (ModelSettings(include_usage=False), {"include_usage": False}),
+        (ModelSettings(extra_body={"stream_options": {"include_usage": False}}), {"include_usage": False}),
+        (ModelSettings(extra_args={"stream_options": {"include_usage": False}}), {"include_usage": False}),
+    ],
+    ids=["nothing", "no", "in_the_body", "in_the_arguments"],
+)
+def test_what_the_user_says_of_usage_stays_and_a_budget_is_not_kept_blindly(
+    settings: ModelSettings, sent: Any, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with asked(always("hello"), tmp_path) as (model, stand_in):
+            agent = Agent[Any]("helper", model=model, model_settings=settings)
+
+            @workflow(loop="native", max_tokens=1_000, name="speaker")
+            async def speaker() -> None:
+                for question in ("one", "two"):
+                    await streamed(agent, question)
+
+            async with App(f"sqlite:///{tmp_path}/runs.db") as app:
+                run = await app.start(speaker(), id="speaks")
+                if sent["include_usage"]:
+                    await run.result()
+                else:
+                    with pytest.raises(BudgetExceeded, match=r"of the steps 'model' \(1\) have told nothing"):
+                        await run.result()
+                usage = await run.usage()
+            told = sent["include_usage"]
+            assert (usage.spent.total, usage.unknown) == ((30, {}) if told else (0, {"model": 1}))
+            assert {str(body["stream_options"]) for body in stand_in.asked()} == {str(sent)}
+
+    asyncio.run(main())
+
+
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with asked(always("hello"), tmp_path) as (model, stand_in):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
 from typing import Any, cast
 
-from agents import ComputerTool, CustomTool, FunctionTool, Model, ModelResponse, ShellTool, Tool
+from agents import ComputerTool, CustomTool, FunctionTool, Model, ModelResponse, ModelSettings, ShellTool, Tool
 from agents.tool import ApplyPatchTool, LocalShellTool
 
 import outlast
@@ -74,6 +75,7 @@ class RecordedModel:
                 yield event
             return
         self._check(args, kwargs)
+        args, kwargs = _asking_for_usage(args, kwargs)
         tokens = self._run.told.tokens if self._run.depth == 0 else None
         streamed = Streamed(lambda: self._model.stream_response(*args, **kwargs), tokens, self._tell)
         with model_errors.restored():
@@ -86,7 +88,7 @@ class RecordedModel:
 
     def _tell(self, usage: Any) -> None:
         """Say in the step what a call used: the SDK's own words for it, or those of a streamed answer."""
-        if usage is not None:
+        if usage is not None and (usage.input_tokens or usage.output_tokens):
             cached = getattr(usage.input_tokens_details, "cached_tokens", None) or 0
             outlast.record_usage(
                 model=self._name,
@@ -114,6 +116,22 @@ class RecordedModel:
                     f"agent {self._agent!r} has the tool {tool.name!r}, a {type(tool).__name__}: what it does on this "
                     "machine cannot be recorded, and would be done again after a crash; make it a function_tool"
                 )
+
+
+def _asking_for_usage(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Have a streamed answer tell its usage, of which OpenAI's API says nothing there unless it is asked.
+
+    The SDK asks where the address is OpenAI's own. What the user has said of it stays.
+    """
+    settings: ModelSettings = kwargs["model_settings"] if "model_settings" in kwargs else args[2]
+    if settings.include_usage is not None or any(
+        isinstance(extra, dict) and "stream_options" in extra for extra in (settings.extra_args, settings.extra_body)
+    ):
+        return args, kwargs
+    settings = replace(settings, include_usage=True)
+    if "model_settings" in kwargs:
+        return args, kwargs | {"model_settings": settings}
+    return (*args[:2], settings, *args[3:]), kwargs
 
 
 def _is_hosted(tool: Tool) -> bool:
