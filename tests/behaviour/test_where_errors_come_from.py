@@ -228,3 +228,78 @@ async def test_a_body_and_a_step_that_exit_are_named(open_app: OpenApp, sync: bo
         error = await failure(await app.start(part.call(), id="two"))
         assert isinstance(error, outlast.StepError)
         assert "of run two asked the process to exit (SystemExit: 4)" in str(error)
+
+
+def library(name: str) -> dict[str, Any]:
+    """Return what stands in a module as if that were installed beside the user's code."""
+    module: dict[str, Any] = {"deep": deep}
+    exec(compile(LIBRARY, f"/venv/lib/python3/site-packages/{name}/calls.py", "exec"), module)
+    return module
+
+
+LIBRARY = """
+def call(function):
+    return function()
+
+def refuse():
+    raise ConnectionError("away")
+
+def tell_of_the_tool():
+    try:
+        return deep({})
+    except KeyError as error:
+        raise RuntimeError("the tool failed") from error
+
+def gather():
+    errors = []
+    for function in (refuse, lambda: deep({})):
+        try:
+            function()
+        except Exception as error:
+            errors.append(error)
+    raise ExceptionGroup("both", errors)
+"""
+framework, client = library("framework"), library("client")
+
+
+def asks() -> None:
+    client["refuse"]()
+
+
+@step
+def through_a_framework() -> None:
+    framework["call"](asks)
+
+
+FRAMEWORKS = {name: step(framework[name]) for name in ("refuse", "tell_of_the_tool", "gather")}
+
+
+@workflow
+async def framed(name: str) -> None:
+    await FRAMEWORKS[name].call()
+
+
+async def test_the_users_line_is_named_and_not_that_of_a_library_it_calls(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(through_a_framework.call())
+        await failure(run)
+        assert (await run.info()).where.endswith(at(asks))
+
+
+@pytest.mark.parametrize("name", ["tell_of_the_tool", "gather"])
+async def test_what_a_framework_makes_of_an_error_names_the_users_line(open_app: OpenApp, name: str) -> None:
+    async with open_app() as app:
+        run = await app.start(framed(name))
+        await failure(run)
+        (shown,) = await run.steps()
+        assert shown.where.endswith(at(deep))
+        assert (await run.info()).where.endswith(at(deep))
+
+
+async def test_a_step_of_a_framework_names_its_own_line_and_the_run_the_users(open_app: OpenApp) -> None:
+    async with open_app() as app:
+        run = await app.start(framed("refuse"))
+        await failure(run)
+        (shown,) = await run.steps()
+        assert shown.where == "site-packages/framework/calls.py:6 in refuse"
+        assert (await run.info()).where.endswith(at(framed))

@@ -24,29 +24,51 @@ RAISE = opmap["RAISE_VARARGS"]
 _OUTLAST = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 _STDLIB = f"{os.path.dirname(os.path.abspath(os.__file__))}{os.sep}"
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_ELSEWHERE = "site-packages/"
+"""What the place of a line in installed code begins with: people know by it that it is not theirs, and so do we."""
 
 
 def where_of(error: BaseException) -> str:
     """Return where an error was raised, `agent.py:12 in deep`, or '' where none of the user's code took part.
 
-    That is the innermost line of the user's own code, not of a library that it called. A group's is that of its
-    first member. Never raises.
+    That is the innermost line of the user's own code. Where it has none, as in a request that a framework makes in a
+    step by itself, it is that of the code which Outlast called, wherever that is installed. Of a group it is that of
+    its first member that has a line of the user's. Never raises.
     """
+    places = [place for place in _places(error, set()) if place]
+    return next((place for place in places if not place.startswith(_ELSEWHERE)), places[0] if places else "")
+
+
+def _places(error: BaseException, seen: set[int]) -> Iterator[str]:
+    """Yield where an error may be said to come from, the best first: what was kept, its members, itself, its cause."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
     kept = _attributes(error).get(KEPT)
     if isinstance(kept, str):
-        return kept
+        yield kept
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:
-            if where := where_of(member):
-                return where
-    last: tuple[CodeType, int] | None = None
+            yield from _places(member, seen)
+    yield _raised_at(error)
+    if error.__cause__ is not None:  # a framework's own error, which it makes of what the user's tool raised
+        yield from _places(error.__cause__, seen)
+
+
+def _raised_at(error: BaseException) -> str:
+    """Return the innermost line of the user's own code in a traceback; else of the package that Outlast called."""
+    own: tuple[CodeType, int] | None = None
+    called: tuple[CodeType, int] | None = None
     home = ""
     for code, line in _lines(error):
-        if not home:  # what Outlast calls is the user's, wherever it is installed
-            home = _package(code.co_filename)
-        if _package(code.co_filename) in ("", home) and not _is_stdlib(code.co_filename):
-            last = code, line
-    return "" if last is None else _place(*last)
+        package = _package(code.co_filename)
+        if package:
+            home = home or package
+            called = (code, line) if package == home else called
+        elif not _is_stdlib(code.co_filename):
+            own = code, line
+    found = own or called
+    return "" if found is None else _place(*found)
 
 
 def was_interrupted(error: BaseException) -> bool:
@@ -155,7 +177,8 @@ def _package(filename: str) -> str:
 def _place(code: CodeType, line: int) -> str:
     name = code.co_filename
     for folder in _INSTALLED:
-        name = name.rpartition(folder)[2]
+        if folder in name:
+            name = _ELSEWHERE + name.rpartition(folder)[2]
     with contextlib.suppress(OSError):
         name = name.removeprefix(f"{os.getcwd()}{os.sep}")
     return f"{name}:{line} in {code.co_qualname.rpartition('<locals>.')[2]}"
