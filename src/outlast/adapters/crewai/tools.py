@@ -20,6 +20,7 @@ from outlast.adapters.crewai.classes import copied, said_of
 from outlast.adapters.crewai.people import ask, ask_in_thread
 from outlast.adapters.crewai.places import is_recorded, key_here, told_apart
 from outlast.adapters.journaled import in_body
+from outlast.adapters.questions import call_in_words
 from outlast.core.marking import effect_of
 from outlast.core.settings import Settings
 
@@ -75,7 +76,7 @@ class ToolCalls:
         return {"encode": _same, "decode": _same, "settings": self.settings, "key": key, "arguments": named}
 
     def _question(self, named: dict[str, Any], key: str) -> tuple[str, dict[str, Any], str]:
-        return f"Call the tool {self.name}?", {"tool": self.name, "args": named}, f"{key} {self.name}"
+        return f"{call_in_words(self.name, named)}?", {"tool": self.name, "args": named}, f"{key} {self.name}"
 
     def _refusal(self, said: Approval[Any]) -> str:
         """Return what the model is told of a call that people did not approve."""

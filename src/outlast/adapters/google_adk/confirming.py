@@ -9,6 +9,7 @@ from typing import Any
 from google.adk.events.event import Event
 from google.genai import types
 
+from outlast.adapters.questions import call_in_words
 from outlast.core.errors import WrongUse
 from outlast.runtime.approvals import approve
 
@@ -48,8 +49,9 @@ async def _ask(call: types.FunctionCall, to: str, timeout: float | None) -> bool
     if not of.get("name"):
         raise WrongUse(f"the confirmation {call.id} does not say which call of a tool it is for: {args!r}")
     data = {"tool": of["name"], "args": of.get("args", {}), "tool_call_id": of.get("id"), **_asked_for(confirmation)}
+    question = f"{call_in_words(of['name'], data['args'])}?"
     try:
-        return bool(await approve(f"Call the tool {of['name']}?", data=data, to=to, timeout=timeout, key=of.get("id")))
+        return bool(await approve(question, data=data, to=to, timeout=timeout, key=of.get("id")))
     except TimeoutError:
         return False
 

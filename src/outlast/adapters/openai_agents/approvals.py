@@ -10,6 +10,7 @@ from typing import Any
 from agents import RunResult, RunResultStreaming, RunState, ToolApprovalItem
 
 import outlast
+from outlast.adapters.questions import call_in_words
 from outlast.core.errors import WrongUse
 
 
@@ -54,7 +55,7 @@ async def decide(
 
 
 def _question(item: ToolApprovalItem) -> str:
-    return f"{item.agent.name}: {item.tool_name}({item.arguments or ''})"
+    return f"{item.agent.name}: {call_in_words(item.tool_name or '', item.arguments or '')}"
 
 
 def _data(item: ToolApprovalItem) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pydantic_ai.durable_exec import ExternalEventError, ExternalEventWaiter
 from pydantic_core import to_jsonable_python
 
 from outlast.adapters.journaled import journaled
+from outlast.adapters.questions import call_in_words
 from outlast.core.effects import InBody
 from outlast.core.errors import WrongUse
 from outlast.core.identity import here
@@ -36,7 +37,7 @@ ASKED = Settings().with_(check_args=False)
 async def allowed(requests: DeferredToolRequests, to: str) -> DeferredToolResults | None:
     """Ask people about the calls of tools that need approval; return their answers. None where there is no such call.
 
-    Each question is answered by itself: it has the name of the tool, its arguments, and its call's id.
+    Each question is answered by itself: it is the call, and its data has the tool, its arguments, and the call's id.
     """
     if not requests.approvals:
         return None
@@ -52,7 +53,8 @@ async def _ask(call: ToolCallPart, requests: DeferredToolRequests, to: str) -> t
     }
     if requests.metadata.get(call.tool_call_id):
         data["metadata"] = to_jsonable_python(requests.metadata[call.tool_call_id])
-    answer = await approve(f"Call the tool {call.tool_name}?", data=data, to=to, key=call.tool_call_id)
+    question = f"{call_in_words(call.tool_name, data['args'])}?"
+    answer = await approve(question, data=data, to=to, key=call.tool_call_id)
     if answer:
         return call.tool_call_id, ToolApproved()
     return call.tool_call_id, ToolDenied(answer.note) if answer.note else ToolDenied()
