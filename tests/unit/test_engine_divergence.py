@@ -10,6 +10,7 @@ import pytest
 
 import outlast
 from outlast.core.errors import Diverged
+from outlast.core.identity import shown
 from outlast.core.records import Kind
 from tests.support.rig import Body, Rig, a_step, a_workflow
 
@@ -106,10 +107,11 @@ def test_a_body_that_does_something_else_diverges_with_both_sides_shown(
     assert journal_side.startswith(f"  journal: {journal}")
     assert code_side.startswith("  code:    ")
     assert code in code_side
+    at = f"'{shown(journal.split()[2])}'"
     assert advice == (
         "Bring the old code back, or guard the change with outlast.patched(), then: outlast resume run-1. If no code "
         "was changed (what came of a failure cannot always be told when its run is resumed), start a new course: "
-        "outlast fork run-1 STEP"
+        f"outlast fork run-1 {at}"
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from outlast.core.body import Outcome
 from outlast.core.errors import Diverged
 from outlast.core.frames import where_of
-from outlast.core.records import Record
+from outlast.core.identity import shown
+from outlast.core.records import Kind, Record
 from outlast.core.telling import error_line
 from outlast.core.transitions import Status
 
@@ -20,7 +22,7 @@ def differs(run_id: str, workflow: str, record: Record, code: str, waits: Sequen
     return Diverged(
         f"run {run_id}: workflow {workflow} no longer does what its journal recorded\n"
         f"  journal: {describe(record)}\n"
-        f"  code:    {code}; it waits for {', '.join(waits) or 'nothing'}\n" + _way_out(run_id)
+        f"  code:    {code}; it waits for {', '.join(waits) or 'nothing'}\n" + _way_out(run_id, record)
     )
 
 
@@ -37,7 +39,7 @@ def goes_on(run_id: str, workflow: str, left: Sequence[Record], outcome: Outcome
     return Diverged(
         f"run {run_id}: the workflow {workflow} {says}, but its journal goes on\n"
         f"  journal: {describe(left[0])}{more}\n"
-        f"  code:    {does}\n" + _way_out(run_id)
+        f"  code:    {does}\n" + _way_out(run_id, left[0])
     )
 
 
@@ -47,10 +49,11 @@ def raised(error: BaseException) -> str:
     return f"raised {error_line(error)}" + (f" ({where})" if where else "")
 
 
-def _way_out(run_id: str) -> str:
+def _way_out(run_id: str, record: Record) -> str:
+    step = "STEP" if record.kind in (Kind.CANCEL, Kind.PATCH) else shlex.quote(shown(record.key))
     return (
         f"{WAY_OUT} outlast resume {run_id}. If no code was changed (what came of a failure cannot always be told when "
-        f"its run is resumed), start a new course: outlast fork {run_id} STEP"
+        f"its run is resumed), start a new course: outlast fork {run_id} {step}"
     )
 
 

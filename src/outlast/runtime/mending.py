@@ -77,9 +77,11 @@ async def resume(app: Client, id: str, budget: Mapping[str, Any]) -> Run[Any]:
             drop = what_to_drop(run, cause, loaded.records)
             again = in_doubt_again(cause, loaded.records, app.codec)
         elif run.culprit:
+            known = any(record.key == run.culprit for record in loaded.records)
             raise NotResumable(
                 f"run {id} failed by the error of {run.culprit}, and its journal has no such outcome to forget, so it "
-                f"would fail in the same way; start a new course instead: outlast fork {id} STEP"
+                f"would fail in the same way; start a new course instead: "
+                f"{command_of(['fork', id, shown(run.culprit) if known else 'STEP'])}"
             )
         elif run.status is Status.FAILED:
             check_undone(run, loaded.records)
