@@ -68,14 +68,21 @@ def test_a_run_in_doubt_comes_with_the_commands_that_decide_it(command: Outlast,
         Record(seq=1, kind=Kind.INTENT, key="main/a#1", at=now, name="a", attempt=1, effect="once", args=b'["x"]'),
         Record(seq=2, kind=Kind.STEP, key="main/a#1", at=now, name="a", attempt=1, effect="once", value=b"1"),
         Record(
-            seq=3, kind=Kind.INTENT, key="main/charge#1", at=now, name="charge", attempt=2, effect="once", args=b"[7]"
+            seq=3,
+            kind=Kind.INTENT,
+            key="main/charge#1",
+            at=now,
+            name="charge",
+            attempt=2,
+            effect="once",
+            args=b'[[7],{"cents":700}]',
         ),
     ]
     past.stick("order 55", Reason.IN_DOUBT, *records)
     (finding,) = findings(command)
     text = "\n".join(finding["do"])
     assert "main/a#1" not in text
-    assert "its arguments: [7]" in text
+    assert "its arguments: (7, cents=700)" in text
     assert "idempotency key" in text
     for decision in ("--happened JSON", "--did-not-happen", "--fail"):
         assert f"outlast resolve 'order 55' 'main/charge#1' --attempt 2 {decision} --url" in text

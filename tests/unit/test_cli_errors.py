@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from outlast.stores.rules import crash_loop
@@ -97,6 +99,9 @@ def test_a_worker_logs_the_traceback_where_nothing_is_tried_again(command: Outla
     with command.process("worker", "shop.py") as worker:
         worker.wait_for("run r (pricing) failed: KeyError: 'lamp' (shop.py:16 in find)")
         worker.wait_for("return {}[name]")
+        worker.signal(signal.SIGTERM)
+        worker.wait_for("handing runs back")
+        assert sum("return {}[name]" in line for line in worker.lines) == 1  # with the step, not with the run again
 
 
 def test_a_group_is_told_by_what_is_in_it(command: Outlast) -> None:
@@ -133,6 +138,8 @@ def test_code_that_raises_under_a_run_is_named_in_its_divergence(command: Outlas
     shown, doctor = command.here("show", "pricing").stdout, command.here("doctor").stdout
     for told in (shown, doctor):
         assert says in told
+        assert "from before main/look#1, where the code does something else:" in told
+        assert "outlast fork pricing 'main/look#1'" in told
         assert "code:    raised TypeError" in told
         assert "Bring the old code back" not in told  # the advice says it, once
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from outlast.cli.exits import ExitCode
 from outlast.core.records import Kind, Record
-from outlast.core.transitions import Status
+from outlast.core.transitions import Reason, Status
 from outlast.stores.verbs import Cancel, Park, Write
 from tests.unit.outlast_command import Outlast
 from tests.unit.past import Past, findings
@@ -110,3 +111,11 @@ def test_runs_are_listed_by_the_version_of_their_code(command: Outlast, past: Pa
     past.start("one")
     listed = json.loads(command.here("runs", "--version", "v9", "--json").stdout)
     assert listed == []
+
+
+def test_a_resume_that_nobody_takes_up_is_told_and_one_that_a_worker_knows_is_not(command: Outlast, past: Past) -> None:
+    past.stick("one", Reason.CRASH_LOOP)
+    assert "no living worker knows fulfil; start one: outlast worker" in command.here("resume", "one").stderr
+    assert command.here("resume", "one", "--json").exit_code == ExitCode.WRONG_USE  # it is pending by now
+    past.register("w", "fulfil")
+    assert command.here("cancel", "one").stderr == ""

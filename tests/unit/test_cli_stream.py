@@ -76,3 +76,65 @@ def test_show_has_streams_and_published_values(told: Outlast) -> None:
     shown = told.json("show", "one")
     assert shown["published"] == {"progress": 0.5}
     assert [(s["name"], s["final"]) for s in shown["streams"]] == [("tokens", None)]
+
+
+@outlast.workflow(name="stream_cli_fails")
+async def fails() -> None:
+    outlast.stream("tokens").write("half an ans")
+    raise LookupError("no such order")
+
+
+def make(command: Outlast, call: outlast.Call[object], *, worker: bool) -> None:
+    async def main() -> None:
+        async with App(command.store, worker=worker) as app:
+            run = await app.start(call, id="one")
+            if worker:
+                await asyncio.wait([asyncio.ensure_future(run.result())])
+
+    asyncio.run(main())
+
+
+def test_a_follower_is_told_of_a_run_that_did_not_succeed(command: Outlast) -> None:
+    make(command, fails(), worker=True)
+    said = command.here("stream", "one", "tokens", "--follow")
+    assert said.stdout == "half an ans\n"
+    assert "error: run one (stream_cli_fails) failed: LookupError: no such order" in said.stderr
+    assert command("stream", "one", "tokens", "--follow", "--url", str(command.store)).returncode == ExitCode.FAILED
+    only_read = command("stream", "one", "tokens", "--url", str(command.store))
+    assert (only_read.returncode, only_read.stderr) == (0, "")
+
+
+def test_a_follower_of_a_cancelled_run_is_told(command: Outlast) -> None:
+    make(command, flow(), worker=False)
+    assert command.here("cancel", "one", "--force").exit_code == 0
+    said = command("stream", "one", "tokens", "-f", "--json", "--url", str(command.store))
+    assert said.returncode == ExitCode.FAILED
+    assert json.loads(said.stderr.splitlines()[-1])["type"] == "RunCancelled"
+
+
+LATER = """
+    import outlast
+
+    @outlast.workflow
+    async def later() -> None:
+        outlast.stream("tokens").write(await outlast.receive("word"))
+"""
+
+
+def test_a_follower_that_came_first_waits_for_the_stream(command: Outlast) -> None:
+    """The run is pending, no worker is there, and it has no stream yet."""
+    code = command.write("later.py", LATER)
+    command("start", f"{code}:later", "--id", "one")
+    with command.process("stream", "one", "tokens", "--follow") as follower:
+        follower.wait_for("run one waits for a worker: no worker is alive; start one: outlast worker later")
+        with command.process("worker", code) as worker:
+            worker.wait_for("ready")
+            command("send", "one", "word", '"hello"')
+            follower.wait_for("hello")
+            assert not any("has no stream" in line for line in follower.lines)
+
+
+def test_text_runs_on_without_ends_of_lines(told: Outlast) -> None:
+    assert told.here("stream", "one", "tokens", "--text").stdout == 'beginattempt 2{"n": [1, 2]}\n'
+    said = told("stream", "one", "tokens", "--text", "--json", "--url", str(told.store))
+    assert said.returncode == ExitCode.WRONG_USE

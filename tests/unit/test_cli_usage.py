@@ -109,3 +109,11 @@ def test_spoiled_options_do_not_hide_what_a_run_used(command: Outlast) -> None:
     db.close()
     told = command.json("show", "r")["usage"]
     assert (told["spent"]["tokens"], told["max_tokens"]) == (3006, None)
+
+
+def test_what_show_advises_for_a_budget_that_is_used_up_is_taken(command: Outlast) -> None:
+    shown = command.here("show", "r").stdout
+    assert f"\n  outlast resume r --max-tokens N --url {command.store}\n" in shown
+    assert f"\n  outlast resume r --url {command.store}\n" not in shown
+    assert "To let it go on, give it more: outlast resume r --max-tokens N" in shown  # the error is not cut before it
+    assert command.here("resume", "r", "--max-tokens", "9000").exit_code == 0

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from outlast.cli.opening import Where
-from outlast.cli.plain import one_line
+from outlast.cli.plain import as_call, plain_error
 from outlast.core.certainty import undecided_intents
 from outlast.core.divergence import WAY_OUT
+from outlast.core.errors import BudgetExceeded
 from outlast.core.identity import derive, shown
 from outlast.core.records import Kind, Record, RunRow
 from outlast.core.transitions import Reason, Status
 from outlast.runtime.aftermath import aftermath, cause_of_end
 from outlast.runtime.cuts import (
+    NO_PLACES,
     came_after,
     children_first,
     fork_words,
@@ -49,13 +52,28 @@ def advice_for(
             return [
                 "deploy code that does what the journal has (the old one, or outlast.patched around the change), then:",
                 again,
-                "or start anew from the step before the change:",
-                f"  {where.command('fork', run.id, 'STEP')}",
+                *_before_the_change(run, records, where),
             ]
         case Reason.CRASH_LOOP:
             return ["find what ends its workers (their logs, the kernel's: out of memory?), then:", again]
         case _:
             return ["let the worker import what the value is made of, or mend it, then:", again]
+
+
+_AT = re.compile(r"^  journal: #(\d+) ", re.MULTILINE)
+"""Which record the code no longer fits, in the text of a divergence."""
+
+
+def _before_the_change(run: RunRow, records: Sequence[Record], where: Where) -> list[str]:
+    """Return how to start a new run from before what the code no longer does; nothing where no fork can begin there."""
+    found = _AT.search(run.detail)
+    record = next((r for r in records if r.kind not in NO_PLACES and found and r.seq >= int(found[1])), None)
+    if record is None:
+        return []
+    return [
+        f"or start a new run from before {shown(record.key)}, where the code does something else:",
+        f"  {where.command(*fork_words(run, records, shown(record.key)))}",
+    ]
 
 
 def _stuck_children(children: Sequence[RunRow], where: Where) -> list[str]:
@@ -91,7 +109,24 @@ def _for_ended(
             "Change the code, restart the workers, then take it up where it ended:",
             again,
         ]
-    return ["take it up again where it ended:", again]
+    return _with_more_budget(run, cause, where) or ["take it up again where it ended:", again]
+
+
+def _with_more_budget(run: RunRow, cause: Record | None, where: Where) -> list[str]:
+    """Return how to take up a run whose budget is used up; nothing for one that ended by anything else."""
+    error = plain_error(cause.value if cause is not None else run.error)
+    if error.name != BudgetExceeded.__name__:
+        return []
+    short = next((option for option in ("--max-tokens", "--max-cost") if option in error.text), None)
+    if short is None:  # it is not known what was spent
+        return [
+            "there is no price for a model that it calls: give the workers one, App(prices={...}), then:",
+            f"  {where.command('resume', run.id)}",
+        ]
+    return [
+        "its budget is used up: take it up again with a larger one, what is spent included:",
+        f"  {where.command('resume', run.id, short, 'N')}",
+    ]
 
 
 def _new_course(run: RunRow, records: Sequence[Record], why: str, step: str, where: Where) -> list[str]:
@@ -121,7 +156,7 @@ def _decision(run: RunRow, intent: Record, where: Where, workers: Sequence[SeenW
         f"find out whether attempt {intent.attempt} of step {intent.key} took place, then decide:",
         *([f"  {first}"] if first else []),
         f"  its idempotency key: {derive(run.incarnation, 'step', intent.key)}",
-        f"  its arguments: {one_line(intent.args)}",
+        f"  its arguments: {as_call(intent.args)}",
         f"  it did, and returned JSON:    {where.command(*decide, '--happened', 'JSON')}",
         f"  it did not, so try it again:  {where.command(*decide, '--did-not-happen')}",
         f"  the step is to fail:          {where.command(*decide, '--fail')}",

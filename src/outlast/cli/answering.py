@@ -11,6 +11,7 @@ from outlast.cli.arguments import json_value
 from outlast.cli.opening import Where, with_store
 from outlast.cli.output import print_json, print_line
 from outlast.cli.people import this_user
+from outlast.cli.waiting import tell_unless_ended
 from outlast.runtime.app import App
 from outlast.runtime.infos import ApprovalInfo
 
@@ -36,12 +37,16 @@ def answer(
     """Answer an approval and say so."""
     filled_in = None if form is None else json_value(form, "--form")
 
+    where = Where(url, app_name)
+
     async def ask(app: App) -> ApprovalInfo:
         give = app.approve if verb == "approve" else app.reject
         told = await give(approval, by=by if by is not None else this_user(), note=note, form=filled_in)
+        if not as_json:
+            await tell_unless_ended(app, told.run, where)
         return plainly(app, told)
 
-    told = with_store(Where(url, app_name), ask)
+    told = with_store(where, ask)
     if as_json:
         print_json(approval_json(told))
     else:

@@ -7,15 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from outlast.cli.asked import approve_command, facts_of
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, Url
 from outlast.cli.output import print_json, print_note, print_table
 from outlast.cli.plain import plain
-from outlast.cli.wording import ago, clock_time, iso_time
+from outlast.cli.wording import CUT, ago, clock_time, iso_time, visible
 from outlast.runtime.app import App
 from outlast.runtime.infos import ApprovalInfo
 
 COLUMNS = ("id", "asked", "expires", "to", "run", "question", "answer")
+SHORT = 300
 
 
 def approvals(
@@ -28,11 +30,15 @@ def approvals(
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="The page that follows this approval.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Do not shorten data and forms.")] = False,
     url: Url = None,
     app_name: AppName = None,
     as_json: Json = False,
 ) -> None:
     """List what runs ask people for, oldest first.
+
+    Below a question stands the data that its run gives to decide by, and
+    where it takes a form, the form's fields with their types, and what to type.
 
     \b
     outlast approvals
@@ -45,12 +51,16 @@ def approvals(
         found = await app.approvals(status=wanted, run=run, to=to, limit=limit + 1, after=after)
         return [plainly(app, approval) for approval in found], app.store.now()
 
-    found, now = with_store(Where(url, app_name), read)
+    where = Where(url, app_name)
+    found, now = with_store(where, read)
     page = found[:limit]
     if as_json:
         print_json([approval_json(approval) for approval in page])
         return
-    print_table(COLUMNS, [_row(approval, now) for approval in page])
+    below = [_below(approval, where, None if full else SHORT) for approval in page]
+    print_table(COLUMNS, [_row(approval, now) for approval in page], below)
+    if any(line.endswith(CUT) for lines in below for line in lines):
+        print_note("what ends with … is shortened: --full shows it whole")
     if len(found) > limit:
         print_note(f"there are more: --after {page[-1].id}")
 
@@ -60,6 +70,14 @@ def _row(asked: ApprovalInfo, now: float) -> tuple[str, ...]:
     answer = "" if asked.status == "open" else f"{asked.status} {f'by {asked.by}' if asked.by else ''}".strip()
     answer = "; ".join(part for part in (answer, asked.note, asked.problem) if part)
     return (asked.id, clock_time(asked.created), expires, asked.to, asked.run, asked.question, answer)
+
+
+def _below(asked: ApprovalInfo, where: Where, length: int | None) -> list[str]:
+    """Return the lines below a question."""
+    lines = [f"{name:<5} {visible(text)}" for name, text in facts_of(asked, length)]
+    if asked.form is not None and asked.status == "open":
+        lines.append(f"{'':<5} {visible(approve_command(asked, where))}")
+    return lines
 
 
 def plainly(app: App, asked: ApprovalInfo) -> ApprovalInfo:

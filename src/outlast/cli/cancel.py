@@ -11,7 +11,7 @@ from outlast.cli.failures import Told
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, Timeout, Url
 from outlast.cli.output import print_json, print_line, print_note
-from outlast.cli.waiting import run_row, wait_for_end
+from outlast.cli.waiting import run_row, tell_unless_ended, wait_for_end
 from outlast.core.errors import WrongUse
 from outlast.core.records import RunRow
 from outlast.core.transitions import Status
@@ -51,7 +51,11 @@ def cancel(
 
     async def ask(app: App) -> RunRow:
         in_doubt.extend(await app.cancel(run, force=force))
-        return await wait_for_end(app, run, timeout, as_json=as_json, where=where) if wait else await run_row(app, run)
+        if wait:
+            return await wait_for_end(app, run, timeout, as_json=as_json, where=where)
+        if not as_json:
+            await tell_unless_ended(app, run, where)
+        return await run_row(app, run)
 
     row = with_store(where, ask)
     status = row.status.value

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from outlast.cli.failures import OutputLost
@@ -25,6 +24,11 @@ _LEAST_WIDTH = 12
 def print_line(text: str) -> None:
     """Write a line to stdout."""
     _write(f"{text}\n")
+
+
+def print_text(text: str) -> None:
+    """Write to stdout what need be no whole line."""
+    _write(text)
 
 
 def _write(text: str) -> None:
@@ -67,23 +71,35 @@ def show(renderable: RenderableType, *, least_width: int = 0) -> None:
     _write("".join("".join(part.text for part in line).rstrip() + "\n" for line in lines))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Write a table without lines. On a terminal its last column is cut to what the others leave; nothing else is."""
-    cells = [[cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row] for row in rows]
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column.upper(), no_wrap=True, overflow="fold")
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str | Text]], below: Sequence[Sequence[str]] = ()
+) -> None:
+    """Write a table without lines. On a terminal its last column is cut to what the others leave; nothing else is.
+
+    `below` has for each row the lines that are to stand under it.
+    """
+    cells = [[cell.copy() if isinstance(cell, Text) else Text(visible(cell)) for cell in row] for row in rows]
+    heads = [Text(column.upper(), style="bold") for column in columns]
+    widths = [max(row[n].cell_len for row in (heads, *cells)) + _GAP for n in range(len(columns))]
     width = 0
     if sys.stdout.isatty():
-        console = Console()
-        used = [max(len(name), *(row[n].cell_len for row in cells), 0) + _GAP for n, name in enumerate(columns[:-1])]
-        left = max(console.width - sum(used), _LEAST_WIDTH)
+        used = sum(widths[:-1])
+        left = max(Console().width - used, _LEAST_WIDTH)
         for row in cells:
             row[-1].truncate(left, overflow="ellipsis")
-        width = sum(used) + left  # wider than a narrow terminal, which then breaks the lines: an id stays whole
-    for row in cells:
-        table.add_row(*row)
-    show(table, least_width=width)
+        width = used + left  # wider than a narrow terminal, which then breaks the lines: an id stays whole
+    lines = [_in_columns(heads, widths)]
+    for n, row in enumerate(cells):
+        lines.append(_in_columns(row, widths))
+        lines += [Text(f"  {line}", style="dim") for line in (below[n] if below else ())]
+    show(Group(*lines), least_width=width)
+
+
+def _in_columns(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    line = Text()
+    for cell, width in zip(cells[:-1], widths, strict=False):
+        line.append_text(cell).append(" " * (width - cell.cell_len))
+    return line.append_text(cells[-1])
 
 
 STATUS_STYLE = {

@@ -40,7 +40,7 @@ class PlainError:
 
     def line(self, length: int | None = None) -> str:
         """Return all of it in one line of at most about `length` characters (None: of any length)."""
-        return with_where(f"{self.name}: {self.text}" if self.text else self.name, self.where, length)
+        return with_where(f"{self.name}: {self.text}" if self.text else self.name, self.where, length, advice=True)
 
 
 def readable_run(run: RunRow, codec: Codec) -> RunRow:
@@ -102,6 +102,22 @@ def plain_error(data: bytes | None) -> PlainError:
 def one_line(data: bytes | None) -> str:
     """Return an encoded value as JSON in one line."""
     return json.dumps(plain(data), ensure_ascii=False)
+
+
+def as_call(data: bytes | None, *, whole: bool = False) -> str:
+    """Return encoded arguments as a call would have them: `("a chair", cents=700)`; long ones, that are a digest, so.
+
+    `whole` says that they are surely `[positional, named]`, as those of a run. A step's are so where some are named.
+    """
+    value = plain(data)
+    if not isinstance(value, list):
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    args, named = value, {}
+    if len(value) == 2 and isinstance(value[0], list) and isinstance(value[1], dict) and (whole or value[1]):
+        args, named = value
+    parts = [json.dumps(item, ensure_ascii=False) for item in args]
+    parts += [f"{name}={json.dumps(item, ensure_ascii=False)}" for name, item in named.items()]
+    return f"({', '.join(parts)})"
 
 
 def _without_tags(value: Any) -> Any:

@@ -12,6 +12,7 @@ from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, StepName, Url
 from outlast.cli.output import print_json, print_line
 from outlast.cli.people import this_user
+from outlast.cli.waiting import tell_unless_ended
 
 
 def resolve(
@@ -53,6 +54,8 @@ def resolve(
     elif did_not_happen:
         decision = DidNotHappen()
 
+    where = Where(url, app_name)
+
     async def decide(app: App) -> StepInfo | None:
         handle = await app.get(run)
         open_steps = [s for s in await handle.steps() if s.state == "in_doubt"]
@@ -60,9 +63,11 @@ def resolve(
         shown = found[0] if len(found) == 1 else None
         number = attempt if attempt is not None or shown is None else shown.attempts
         await app.resolve(run, step, decision, attempt=number, by=by if by is not None else this_user())
+        if not as_json:
+            await tell_unless_ended(app, run, where)
         return shown
 
-    decided = with_store(Where(url, app_name), decide)
+    decided = with_store(where, decide)
     key, number = (decided.id, decided.attempts) if decided is not None else (step, attempt)
     word = "happened" if happened is not None else "did not happen" if did_not_happen else "fails"
     if as_json:

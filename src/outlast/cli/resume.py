@@ -12,6 +12,7 @@ from outlast.cli.failures import Told, tell
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, Prefix, ReasonName, Statuses, Url, WorkflowName
 from outlast.cli.output import print_json, print_line, print_note
+from outlast.cli.waiting import tell_unless_ended
 from outlast.core.errors import OutlastError, StoreError, WrongUse
 from outlast.runtime.app import App
 
@@ -87,7 +88,8 @@ def resume(
         raise WrongUse(f"--status {min(wrong)}: only {', '.join(RESUMABLE)} runs can be taken up again")
     where, budget = Where(url, app_name), {"max_tokens": max_tokens, "max_cost": max_cost}
     if runs is not None and len(runs) == 1:
-        _print_taken_up(with_store(where, lambda app: _resume(app, runs[0], budget)), as_json=as_json)
+        told = None if as_json else where
+        _print_taken_up(with_store(where, lambda app: _resume(app, runs[0], budget, told)), as_json=as_json)
         return
 
     async def take_up(app: App) -> list[Outcome]:
@@ -139,8 +141,11 @@ async def _tried(app: App, id: str, budget: dict[str, Any], *, as_json: bool) ->
     return Outcome(taken_up)
 
 
-async def _resume(app: App, id: str, budget: dict[str, Any]) -> dict[str, Any]:
+async def _resume(app: App, id: str, budget: dict[str, Any], where: Where | None = None) -> dict[str, Any]:
+    """Take a run up again; with `where`, say beside the output if nobody is there for it."""
     run = await app.resume(id, **budget)
+    if where is not None:
+        await tell_unless_ended(app, id, where)
     return {"id": run.id, "workflow": run.workflow, "status": "pending"}
 
 

@@ -10,6 +10,7 @@ from outlast.cli.arguments import json_value
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, Url
 from outlast.cli.output import print_json, print_line
+from outlast.cli.waiting import tell_unless_ended
 from outlast.runtime.app import App
 
 
@@ -40,10 +41,15 @@ def send(
     """
     payload = None if value is None else json_value(value, "JSON")
 
-    async def ask(app: App) -> str:
-        return await app.send(run, name, payload, id=id, early=early)
+    where = Where(url, app_name)
 
-    message_id = with_store(Where(url, app_name), ask)
+    async def ask(app: App) -> str:
+        sent = await app.send(run, name, payload, id=id, early=early)
+        if not as_json:
+            await tell_unless_ended(app, run, where)
+        return sent
+
+    message_id = with_store(where, ask)
     if as_json:
         print_json({"run": run, "name": name, "id": message_id})
     else:

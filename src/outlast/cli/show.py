@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
 import typer
@@ -13,15 +13,17 @@ from rich.text import Text
 
 from outlast.cli import output
 from outlast.cli.advice import advice_for, why_stuck
+from outlast.cli.approvals import approval_json, plainly
+from outlast.cli.asked import answers, facts_of
 from outlast.cli.entries import entries_of, place_of, value_of
 from outlast.cli.opening import Where, with_store
 from outlast.cli.options import AppName, Json, RunId, Url
-from outlast.cli.plain import one_line, plain, plain_error, readable, readable_record, readable_run
+from outlast.cli.plain import as_call, one_line, plain, plain_error, readable, readable_record, readable_run
 from outlast.cli.runs import run_json
 from outlast.cli.stranded import told_of_early
-from outlast.cli.tree import LEGEND, Entry, branches_of, draw
+from outlast.cli.tree import LEGEND, Entry, branches_of, draw, is_cut
 from outlast.cli.used import calls_told, cost_told, tokens_json, tokens_told, usage_json
-from outlast.cli.wording import ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
+from outlast.cli.wording import CUT, ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.durabilities import Durability, shown_of_options
 from outlast.core.errors import RunNotFound
 from outlast.core.records import RunRow
@@ -30,14 +32,17 @@ from outlast.runtime.app import App
 from outlast.runtime.awaited import awaited_in
 from outlast.runtime.cuts import why_lost
 from outlast.runtime.held_up import queue_states, why_held_up
-from outlast.runtime.infos import RunInfo, info_of, steps_of
+from outlast.runtime.infos import ApprovalInfo, RunInfo, info_of, steps_of
 from outlast.runtime.run_usage import Usage, usage_of
 from outlast.runtime.seen import SeenWorker, seen_workers, why_idle
 from outlast.stores.protocol import Loaded, RunFilter, StreamRow
 
 MOST_CHILDREN = 1000
+MOST_ASKED = 100
 RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED})
 SHORT = 200
+LONG = 400
+"""Characters of the error that ended the run: it is what one looks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Seen:
     values: dict[str, bytes]
     usage: Usage
     lost: dict[int, str]  # why children cannot be taken up again, by their keys
+    asked: list[ApprovalInfo] = field(default_factory=list)  # approvals that are open
 
     @property
     def run(self) -> RunRow:
@@ -83,19 +89,29 @@ def show(
     outlast show order-55 --json | jq '.steps[] | select(.state == "failed")'
     """
     where = Where(url, app_name)
-    seen = with_store(where, lambda app: asyncio.to_thread(_read, app, run))
+
+    async def read(app: App) -> Seen:
+        seen = await asyncio.to_thread(_read, app, run)
+        asked = await app.approvals(run=run, limit=MOST_ASKED) if seen.run.status not in ENDED else []
+        return replace(seen, asked=[plainly(app, each) for each in asked])
+
+    seen = with_store(where, read)
     known = (seen.children, seen.workers, seen.lost)
     advice = advice_for(seen.run, seen.loaded.records, where, *known) or _start_one(seen, where)
+    advice += answers(seen.asked, where)
     if as_json:
         output.print_json(_json(seen, advice))
         return
     output.show(_head(seen))
-    for name, value in _facts(seen, None if full else SHORT):
+    facts = list(_facts(seen, None if full else SHORT))
+    for name, value in facts:
         output.show(Text.assemble((f"  {name:<9} ", "dim"), value.replace("\n", "\n" + " " * 12)))
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     output.show(draw(branches_of(seen.entries), now=seen.now, full=full, ascii_only=ascii_only))
     for line in advice:
         output.print_line(visible(line))
+    if not full and (any(CUT in value for _, value in facts) or any(map(is_cut, seen.entries))):
+        output.print_note(f"where … stands it is shortened; whole: {where.command('show', seen.run.id, '--full')}")
 
 
 def _read(app: App, id: str) -> Seen:
@@ -177,9 +193,12 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
     if seen.parent is not None:
         yield "parent", f"{visible(seen.parent.id)} {visible(run.parent_key)}"
     yield from _queue(seen)
-    yield "arguments", shortened(_arguments(run), length)
+    yield "arguments", shortened(as_call(run.input, whole=True), length)
     yield from _usage(seen.usage)
     yield from _standing(run, now)
+    for asked in seen.asked:
+        for name, text in facts_of(asked, length):
+            yield name, f"{visible(asked.id)}  {text}"
     for row in seen.loaded.inbox:
         yield "inbox", visible(f"{row.kind.value} {row.key} since {clock_time(row.created)}")
     yield from _output(seen, length)
@@ -187,7 +206,7 @@ def _facts(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "result", shortened(one_line(run.result), length)
     if run.error is not None:
         error = plain_error(run.error)
-        yield "error", error.line(length) if length is not None else visible_lines("\n".join(error.tree))
+        yield "error", error.line(LONG) if length is not None else visible_lines("\n".join(error.tree))
     if seen.entries:
         yield "each line", LEGEND
 
@@ -242,16 +261,6 @@ def _output(seen: Seen, length: int | None) -> Iterator[tuple[str, str]]:
         yield "stream", f"{visible(stream.name)}, up to position {stream.last}{final}"
 
 
-def _arguments(run: RunRow) -> str:
-    """Return the arguments as a call would have them."""
-    value = plain(run.input)
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], list) and isinstance(value[1], dict):
-        parts = [output.json_line(item) for item in value[0]]
-        parts += [f"{name}={output.json_line(item)}" for name, item in value[1].items()]
-        return f"({', '.join(parts)})"
-    return output.json_line(value)
-
-
 def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
     run = run_json(seen.info)
     records = {place_of(record): record for record in seen.loaded.records}
@@ -275,6 +284,7 @@ def _json(seen: Seen, advice: list[str]) -> dict[str, Any]:
         "usage": usage_json(seen.usage),
         "children": [c.id for c in seen.children],
         "inbox": inbox,
+        "approvals": [approval_json(asked) for asked in seen.asked],
         "published": {name: plain(data) for name, data in seen.values.items()},
         "streams": [{"name": s.name, "last": s.last, "final": s.final} for s in seen.streams],
         "advice": advice,

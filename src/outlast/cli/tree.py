@@ -14,6 +14,7 @@ from outlast.core.records import RunRow
 from outlast.runtime.infos import StepInfo
 
 VALUE_LENGTH = 100
+ERROR_LENGTH = 200
 LATE_S = 1.0
 """A timer that fired so long after it was due is told with both times: nobody was there to let it fire."""
 
@@ -113,7 +114,7 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
     if step.state not in ("done", "failed") and entry.child is None:  # a child's own status stands there
         line.append(f"  {step.state.replace('_', ' ')}", style=style)
     if step.error:
-        error = with_where(step.error, step.where, length)
+        error = with_where(step.error, step.where, None if length is None else ERROR_LENGTH, advice=True)
         line.append(f"  {error}", style="red" if step.state == "failed" else "yellow")
     elif entry.value:
         line.append(f"  {shortened(entry.value, length)}")
@@ -121,6 +122,17 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
     for note in notes:
         line.append(f"  ({shortened(note, length)})", style="dim")
     return line
+
+
+def is_cut(entry: Entry) -> bool:
+    """Tell whether a line does not have all that is to be said, unless values are not cut."""
+    step = entry.step
+    value = not step.error and len(visible(entry.value)) > VALUE_LENGTH
+    return (
+        value
+        or len(visible(step.error)) + len(visible(step.where)) > ERROR_LENGTH
+        or any(len(visible(note)) > VALUE_LENGTH for note in (*step.history, step.note))
+    )
 
 
 def _is_history(step: StepInfo) -> bool:

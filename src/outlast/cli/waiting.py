@@ -72,6 +72,23 @@ async def _tell_meanwhile(app: App, id: str, where: Where, *, hint: bool) -> Non
                 hint = not await tell_if_nobody(app, row, where.worker_for(row))
 
 
+async def hint_if_nobody(app: App, id: str, where: Where) -> None:
+    """Say once, while somebody waits for what a run writes, that nobody is there to execute it."""
+    with contextlib.suppress(OutlastError):
+        while True:
+            await asyncio.sleep(HINT_AFTER_S)
+            row = await asyncio.to_thread(app.store.run, id)
+            if row is None or await tell_if_nobody(app, row, where.worker_for(row)):
+                return
+
+
+async def tell_unless_ended(app: App, id: str, where: Where) -> None:
+    """Say so where nobody will see what was asked of a run, or sent to it, as things stand."""
+    row = await asyncio.to_thread(app.store.run, id)
+    if row is not None and row.status not in ENDED and row.status is not Status.STUCK:
+        await tell_if_nobody(app, row, where.worker_for(row))
+
+
 async def tell_if_nobody(app: App, run: RunRow, command: str) -> bool:
     """Say beside the output why nobody executes a run as things stand, and what to type; tell whether that is so."""
     if held_up := await _held_up(app, run):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 LEAST_ERROR = 60
+CUT = "…"
+"""Stands where a text was cut."""
 YEAR_S = 31_556_952
 
 
@@ -73,13 +75,25 @@ def visible_lines(text: str) -> str:
 def shortened(text: str, length: int | None) -> str:
     """Return a text in one line of at most `length` characters (None: of any length)."""
     line = visible(text)
-    return line if length is None or len(line) <= length else line[: length - 1] + "…"
+    return line if length is None or len(line) <= length else line[: length - 1] + CUT
 
 
-def with_where(error: str, where: str, length: int | None = None) -> str:
-    """Return an error's line and where it was raised, cut to `length` characters so that its end stays."""
+def cut_within(text: str, length: int | None) -> str:
+    """Return an error's text in one line, cut in its middle: it ends with what to do."""
+    line = visible(text)
+    if length is None or len(line) <= length:
+        return line
+    last = max(line.rfind(end, 0, -1) for end in (". ", "; ", ": "))  # of the sentence before the last
+    kept = len(line) - last - 1 if last >= 0 else 0
+    kept = kept if 0 < kept <= length // 2 else length // 2
+    return f"{line[: length - kept - 1].rstrip()}{CUT}{line[len(line) - kept :]}"
+
+
+def with_where(error: str, where: str, length: int | None = None, *, advice: bool = False) -> str:
+    """Return an error's line and where it was raised, cut to `length` characters; with `advice` in its middle."""
     end = f" ({visible(where)})" if where else ""
-    return shortened(error, None if length is None else max(length - len(end), LEAST_ERROR)) + end
+    cut = cut_within if advice else shortened
+    return cut(error, None if length is None else max(length - len(end), LEAST_ERROR)) + end
 
 
 def counted(number: int, noun: str) -> str:
