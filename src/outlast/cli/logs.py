@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +105,10 @@ FOR_GOOD = frozenset({"step.ended", "run.ended"})
 """What is told as a warning, and with its traceback, where it has an error: nothing will try that again."""
 
 
+MOST_TOLD = 1000
+"""Of so many runs it is remembered at most which error of a step was told: those that go on are not heard of again."""
+
+
 class Talker:
     """Sets up the process's logging, and is the App's `on_event`."""
 
@@ -112,6 +117,8 @@ class Talker:
         handler.setFormatter(_JsonLines() if as_json else _HumanLines(colour=sys.stderr.isatty()))
         handler.addFilter(_is_no_notice)
         self._handler = handler
+        self._once = not as_json
+        self._told: OrderedDict[str, str] = OrderedDict()  # run -> its step's error, whose traceback was said last
         ours = logging.getLogger("outlast")
         ours.addHandler(handler)
         ours.propagate = False
@@ -140,9 +147,21 @@ class Talker:
         except (KeyError, TypeError, ValueError):
             text = str(notice)
         data = notice.data
-        if not (for_good or _log.isEnabledFor(logging.DEBUG)):
+        if self._was_told(notice) or not (for_good or _log.isEnabledFor(logging.DEBUG)):
             data = {name: part for name, part in data.items() if name != "traceback"}
         self.say(text, level=level, event=notice.name, **data)
+
+    def _was_told(self, notice: Notice) -> bool:
+        """Tell whether a run ended by an error whose traceback people were given when its step ended."""
+        data = notice.data
+        if not self._once or notice.name not in FOR_GOOD or not data["error"]:
+            return False
+        if notice.name == "run.ended":
+            return bool(self._told.pop(data["run"], None) == data["error"])
+        self._told[data["run"]] = data["error"]
+        if len(self._told) > MOST_TOLD:
+            self._told.popitem(last=False)
+        return False
 
     def say(self, text: str, *, level: int = logging.INFO, event: str = "", **data: Any) -> None:
         """Say something of the command's own."""
