@@ -21,7 +21,7 @@ from outlast.cli.options import AppName, Json, RunId, Url
 from outlast.cli.plain import as_call, one_line, plain, plain_error, readable, readable_record, readable_run
 from outlast.cli.runs import run_json
 from outlast.cli.stranded import told_of_early
-from outlast.cli.tree import LEGEND, Entry, branches_of, draw, is_cut
+from outlast.cli.tree import LEGEND, Entry, branches_of, draw, error_is_cut
 from outlast.cli.used import calls_told, cost_told, tokens_json, tokens_told, usage_json
 from outlast.cli.wording import CUT, ago, clock_time, counted, iso_time, lasted, shortened, visible, visible_lines
 from outlast.core.durabilities import Durability, shown_of_options
@@ -110,7 +110,7 @@ def show(
     output.show(draw(branches_of(seen.entries), now=seen.now, full=full, ascii_only=ascii_only))
     for line in advice:
         output.print_line(visible(line))
-    if not full and (any(CUT in value for _, value in facts) or any(map(is_cut, seen.entries))):
+    if not full and (any(CUT in value for _, value in facts) or any(map(error_is_cut, seen.entries))):
         output.print_note(f"where … stands it is shortened; whole: {where.command('show', seen.run.id, '--full')}")
 
 

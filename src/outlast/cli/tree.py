@@ -124,15 +124,10 @@ def _line(entry: Entry, now: float, length: int | None, ascii_only: bool) -> Tex
     return line
 
 
-def is_cut(entry: Entry) -> bool:
-    """Tell whether a line does not have all that is to be said, unless values are not cut."""
+def error_is_cut(entry: Entry) -> bool:
+    """Tell whether a line does not have the whole of its error. (That values are cut is what one expects.)"""
     step = entry.step
-    value = not step.error and len(visible(entry.value)) > VALUE_LENGTH
-    return (
-        value
-        or len(visible(step.error)) + len(visible(step.where)) > ERROR_LENGTH
-        or any(len(visible(note)) > VALUE_LENGTH for note in (*step.history, step.note))
-    )
+    return with_where(step.error, step.where, ERROR_LENGTH, advice=True) != with_where(step.error, step.where)
 
 
 def _is_history(step: StepInfo) -> bool:

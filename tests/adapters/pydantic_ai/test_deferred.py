@@ -62,6 +62,7 @@ async def test_each_answer_reaches_its_own_call(provider: Provider, open_app: Op
         run = await app.start(go())
         asked = await _questions(app, 3)
         assert {info.to for info in asked} == {"desk"}
+        assert {info.question for info in asked} == {f'pay({{"cents": {n}}})?' for n in (1, 2, 3)}
         for info in reversed(asked):
             if info.data["args"] == {"cents": 2}:
                 await app.reject(info.id, by="ada", note="too much")
