@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 from outlast import App, workflow
 from tests.adapters.stand_in import Script, StandIn, serving
 
-PROGRAMS = ("tests.adapters.openai_agents.desk", "tests.adapters.openai_agents.chats")
+PROGRAMS = tuple(f"tests.adapters.openai_agents.{name}" for name in ("desk", "chats", "leaving"))
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(list(PROGRAMS))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from outlast.core.frames import was_interrupted
 from outlast.core.identity import here
 
 T = TypeVar("T")
@@ -23,6 +24,22 @@ def carrying(make: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], Corouti
     async def made() -> T:
         inner = context.copy()
         inner.run(here.set, here.get())
-        return await asyncio.get_running_loop().create_task(make(), context=inner)
+        value, asked = await asyncio.get_running_loop().create_task(_held(make), context=inner)
+        if asked is not None:
+            raise asked
+        return cast("T", value)
 
     return made
+
+
+async def _held(make: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T | None, BaseException | None]:
+    """Return a wish to exit the process (`sys.exit`) beside the value: raised in a task, it would end the worker.
+
+    The step raises it, and a step's wish to exit is no more than its failure.
+    """
+    try:
+        return await make(), None
+    except (KeyboardInterrupt, SystemExit) as asked:
+        if was_interrupted(asked):
+            raise
+        return None, asked
