@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.agents import LlmAgent, RunConfig
+from google.adk.agents import LlmAgent, RunConfig, SequentialAgent
 from google.adk.apps.app import App as AgentApp
 from google.adk.apps.app import EventsCompactionConfig
 from google.adk.code_executors import UnsafeLocalCodeExecutor
@@ -128,24 +129,74 @@ def test_a_session_in_memory_that_another_execution_wrote_is_refused(tmp_path: P
 
 
 @workflow(loop="native")
-async def side_by_side(url: str, scoped: bool) -> list[str]:
-    """Run an agent twice at once."""
+async def side_by_side(url: str, scoped: bool, at_once: bool) -> list[str]:
+    """Run an agent twice in tasks, at once or one when the other is over."""
+    left_is_over = asyncio.Event()
 
     async def one(name: str) -> str:
-        if not scoped:
-            return await _go(runner_of(_agent(url), plugins=[Plugin()]))
-        with outlast.scope(name):
-            return await _go(runner_of(_agent(url), plugins=[Plugin()]))
+        if name == "right" and not at_once:
+            await left_is_over.wait()
+        with outlast.scope(name) if scoped else contextlib.nullcontext():
+            said = await _go(runner_of(_agent(url), plugins=[Plugin()]))
+        left_is_over.set()
+        return said
 
     return list(await asyncio.gather(one("left"), one("right")))
 
 
-def test_an_agent_runs_twice_at_once_in_scopes_and_not_without(tmp_path: Path) -> None:
+@workflow(loop="native")
+async def shared(url: str) -> list[str]:
+    """Run two agents at once that both hand the work to one."""
+
+    async def one(name: str) -> str:
+        return await _go(runner_of(SequentialAgent(name=name, sub_agents=[_agent(url)]), plugins=[Plugin()]))
+
+    return list(await asyncio.gather(one("left"), one("right")))
+
+
+@workflow(loop="native")
+async def one_after_another(url: str) -> list[str]:
+    """Run an agent again and again, in tasks, too, and when an error ended it, or nobody read on."""
+    runner = runner_of(_agent(url), plugins=[Plugin()])
+    said = [await _go(runner), await asyncio.create_task(_go(runner)), await asyncio.create_task(_go(runner))]
+    async for _ in runner.run_async(user_id="u", session_id="s", new_message=message_of("go")):
+        break
+    failing = asyncio.create_task(_go(runner_of(_agent(url, before_agent_callback=_fail), plugins=[Plugin()])))
+    with contextlib.suppress(ConnectionError):
+        await failing
+    return [*said, await _go(runner)]
+
+
+def _fail(callback_context: Any) -> None:
+    raise ConnectionError
+
+
+def test_runs_of_an_agent_one_after_another_need_no_scopes(tmp_path: Path) -> None:
     async def main(url: str) -> None:
         async with App("memory://") as app:
-            with pytest.raises(WrongUse, match=r"asks its model twice at the same time.*outlast\.scope"):
-                await (await app.start(side_by_side(url, False))).result()
-            assert await (await app.start(side_by_side(url, True))).result() == ["done", "done"]
+            assert await (await app.start(one_after_another(url))).result() == ["done"] * 4
+
+    with saying(lambda asked: Reply(text="hello"), tmp_path) as stand_in:
+        asyncio.run(main(stand_in.url))
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in some order"])
+def test_an_agent_runs_in_tasks_side_by_side_in_scopes_and_not_without(at_once: bool, tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        async with App("memory://") as app:
+            with pytest.raises((WrongUse, RuntimeError), match=r"the agent main runs twice.*outlast\.scope"):
+                await (await app.start(side_by_side(url, False, at_once))).result()
+            assert await (await app.start(side_by_side(url, True, at_once))).result() == ["done", "done"]
+
+    with saying(lambda asked: Reply(text="hello"), tmp_path) as stand_in:
+        asyncio.run(main(stand_in.url))
+
+
+def test_agents_that_run_at_once_share_none_below_them(tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        async with App("memory://") as app:
+            with pytest.raises(WrongUse, match=r"main asks its model twice at the same time.*outlast\.scope"):
+                await (await app.start(shared(url))).result()
 
     with saying(lambda asked: Reply(text="hello"), tmp_path) as stand_in:
         asyncio.run(main(stand_in.url))

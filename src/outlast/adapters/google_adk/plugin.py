@@ -15,6 +15,7 @@ it was: agents that ran side by side have their events in the session in the ord
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
@@ -28,12 +29,14 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from outlast.adapters import abreast
 from outlast.adapters.google_adk.models import ModelCalls, StepModel
-from outlast.adapters.google_adk.places import inside, place_of
+from outlast.adapters.google_adk.places import inside, operations, place_of
 from outlast.adapters.google_adk.refusals import check_agent, check_invocation, check_session
 from outlast.adapters.google_adk.sessions import Sessions
 from outlast.adapters.google_adk.tools import Effects, call_key, durable_tool
 from outlast.adapters.journaled import MODEL, in_body
+from outlast.core.effects import Operations
 from outlast.core.retry import Retry
 
 
@@ -74,16 +77,22 @@ class Plugin(BasePlugin):
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> types.Content | None:
         """Refuse what cannot be kept across a crash."""
-        if in_body():
+        execution, agent = operations(), invocation_context.agent
+        if execution is not None:
             check_invocation(invocation_context)
+            if agent is not None:
+                begun = await abreast.begin_soon(place_of(invocation_context), agent.name)
+                _begun.setdefault(execution, {})[invocation_context.invocation_id] = begun
         return None
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Have the events of this invocation stored."""
+        _end(invocation_context, answered=True)
         await _store(invocation_context)
 
     async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:
         """Have the events stored that led to the error."""
+        _end(invocation_context, answered=False)
         await _store(invocation_context)
 
     async def before_agent_callback(
@@ -130,6 +139,17 @@ class _Models:
     async def __call__(self, context: ReadonlyContext) -> BaseLlm:
         model = await self._agent.canonical_model_async(context)
         return StepModel.around(model, self._place, self._calls) if in_body() else model
+
+
+_begun: WeakKeyDictionary[Operations, dict[str, abreast.Begun]] = WeakKeyDictionary()
+"""By execution and by their ids: the invocations that are under way."""
+
+
+def _end(context: InvocationContext, *, answered: bool) -> None:
+    execution = operations()
+    begun = None if execution is None else _begun.get(execution, {}).pop(context.invocation_id, None)
+    if begun is not None:
+        begun.end(answered=answered)
 
 
 async def _store(context: InvocationContext) -> None:

@@ -11,6 +11,7 @@ from agents import Agent, RunResult, RunResultStreaming, RunState
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 from pydantic_core import to_json
 
+from outlast.adapters import abreast
 from outlast.adapters.journaled import MODEL, in_body
 from outlast.adapters.openai_agents import seams
 from outlast.adapters.openai_agents.sessions import DurableSession
@@ -57,25 +58,36 @@ class DurableRunner(AgentRunner):
         """Run an agent, as `Runner.run` does. Raises WrongUse for what cannot be recorded."""
         if not in_body():
             return await super().run(starting_agent, input, **kwargs)
-        with self._enter(starting_agent, input, kwargs):
+        key = _key(starting_agent, input)
+        with abreast.alone(key, starting_agent.name), self._enter(key, kwargs):
             return await super().run(starting_agent, input, **kwargs)
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **kwargs: Any) -> RunResultStreaming:
         """Run an agent, as `Runner.run_streamed` does. Raises WrongUse for what cannot be recorded."""
         if not in_body():
             return super().run_streamed(starting_agent, input, **kwargs)
-        with self._enter(starting_agent, input, kwargs):  # the tasks that it makes take the context with them
-            return super().run_streamed(starting_agent, input, **kwargs)
+        key = _key(starting_agent, input)
+        begun = abreast.begin(key, starting_agent.name)
+        try:
+            with self._enter(key, kwargs):  # the tasks that it makes take the context with them
+                result = super().run_streamed(starting_agent, input, **kwargs)
+        except BaseException:
+            begun.end(answered=False)
+            raise
+        begun.over = lambda: result.is_complete
+        if result.run_loop_task is not None:
+            result.run_loop_task.add_done_callback(lambda _: begun.end(answered=result.final_output is not None))
+        return result
 
     @contextmanager
-    def _enter(self, agent: Agent[Any], input: Any, kwargs: dict[str, Any]) -> Iterator[None]:
+    def _enter(self, key: str, kwargs: dict[str, Any]) -> Iterator[None]:
         _check(kwargs)
         session = kwargs.get("session")
         if session is not None and type(session) is not DurableSession:
             kwargs["session"] = DurableSession(session)
         outer = entered.get()
         inner = Entered(self._told) if outer is None else Entered(outer.told, outer.depth + 1)
-        with scoped(f"{agent.name}~{_digest(input)}"):
+        with scoped(key):
             token = entered.set(inner)
             try:
                 yield
@@ -101,12 +113,12 @@ def install(
     return runner
 
 
-def _digest(given: Any) -> str:
-    """Return what tells a run of an agent from others of it that go on at the same time."""
+def _key(agent: Agent[Any], given: Any) -> str:
+    """Return what tells a run of an agent from other runs that go on at the same time: the agent and its input."""
     if isinstance(given, RunState):
         given = ["resumed", *(item.call_id for item in given.get_interruptions()), len(given._model_responses)]
     text = to_json(given, bytes_mode="base64", fallback=lambda value: type(value).__qualname__)
-    return hashlib.blake2b(text, digest_size=4).hexdigest()
+    return f"{agent.name}~{hashlib.blake2b(text, digest_size=4).hexdigest()}"
 
 
 def _check(kwargs: Mapping[str, Any]) -> None:
