@@ -272,3 +272,17 @@ def test_a_sub_agent_is_a_scope_whose_failure_its_caller_is_told(tmp_path: Path)
 
 async def _final(agent: Any) -> Any:
     return (await Runner.run(agent, "help")).final_output
+
+
+@pytest.mark.parametrize("made_up", ["self", "key", "args", "kwargs", "name", "context", ""])
+def test_an_argument_that_a_model_makes_up_is_left_to_the_sdk(made_up: str, tmp_path: Path) -> None:
+    @function_tool(strict_mode=False)
+    async def double(n: int = 1) -> int:
+        return 2 * n
+
+    async def main() -> None:
+        async with asked(calls(("double", {"n": 2, made_up: "x"})), tmp_path) as (model, _):
+            assert json.loads(await run(model, double)) == {"c0": "4"}
+            assert json.loads(await durably(lambda: run(model, double), tmp_path)) == {"c0": "4"}
+
+    asyncio.run(main())
