@@ -187,6 +187,10 @@ class BodyOperations:
                 return derive(fork.incarnation, name)
         return derive(self.row.incarnation, name)
 
+    def origin(self) -> str:
+        """Return what a run shares with its forks: the first stretch of their journals is of one incarnation."""
+        return derive(self.row.forks[0].incarnation if self.row.forks else self.row.incarnation, "origin")
+
     def child_id(self, call: Call[Any]) -> str:
         return call.child_id or child_run_id(self.run_id, self.row.incarnation, call.definition.name, call.key)
 

@@ -76,6 +76,10 @@ class Operations(Protocol):
         """Return 32 hex digits that belong to this name in this run."""
         ...
 
+    def origin(self) -> str:
+        """Return 32 hex digits that a run shares with its forks, and with nothing else."""
+        ...
+
     def child_id(self, call: Call[Any]) -> str:
         """Return the run id that a call of a workflow has or will have."""
         ...

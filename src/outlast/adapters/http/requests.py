@@ -1,7 +1,11 @@
 """What tells a request from others, and what of it is recorded: no header, and nothing of its query.
 
-The key of a request is its method, its URL and its body. Headers are no part of it: they hold secrets, and numbers that
-are others each time. Nor are parameters of the query by which some providers take their keys.
+The key of a request is its method, its URL, its body, and those headers that are known, or said, to tell requests
+apart. It is recorded as a digest. What of it may be a secret goes into that with what no other run has, so that nobody
+who reads the digest finds the secret by trying: a short code is soon found otherwise.
+
+Other headers are no part of it: some are others each time, and a secret may be another one after a crash. Where two
+requests of one key differ in such a header, and might be taken for each other, `under_way.py` refuses that.
 """
 
 from __future__ import annotations
@@ -12,7 +16,22 @@ from typing import Any
 
 import msgspec
 
+from outlast.core.errors import WrongUse
+
 SECRETS = frozenset({"key", "api_key", "api-key", "apikey", "access_token", "token", "sig", "signature", "code"})
+IDENTIFIES = frozenset({"range"})
+"""Headers that say which part of a thing is asked for, and hold nothing else."""
+VARIES = frozenset({
+    "accept-encoding", "baggage", "connection", "content-length", "date", "idempotency-key", "keep-alive",
+    "traceparent", "tracestate", "user-agent", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token",
+    "x-amzn-trace-id", "x-cloud-trace-context", "x-ms-date",
+})  # fmt: skip
+"""Headers that are others each time, and say nothing of what is asked for."""
+VARIES_LIKE = re.compile(
+    r"(x-stainless-|x-b3-|x-datadog-|sentry-).*|.*(request|trace|span|correlation|invocation)-?id|"
+    r".*-(nonce|timestamp|signature)"
+)
+AWS_SIGNED = re.compile(r"AWS4-[\w-]+ Credential=([^/]+)")
 BOUNDARY = re.compile(rb'boundary="?([^";,\s]+)', re.IGNORECASE)
 NO_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 
@@ -27,16 +46,56 @@ class Asked(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def asked(request: Any, body: bytes) -> Asked:
-    """Return what there is to say of a request with this body."""
-    url = request.url
-    place = f"{url.scheme}://{url.netloc.decode('ascii', 'replace').rpartition('@')[2]}{url.path}"
-    query = sorted(item for item in url.params.multi_items() if item[0].lower() not in SECRETS)
-    content = hashlib.blake2b(digest_size=16)
-    for part in (request.method.upper().encode(), place.encode(), repr(query).encode(), _stable(request, body)):
-        content.update(len(part).to_bytes(8, "big") + part)
-    step = "http_" + re.sub(r"\W+", "_", url.host or "local")
-    return Asked(f"{request.method.upper()} {place}", content.hexdigest(), request.method.upper(), step, body)
+class Telling:
+    """What tells requests apart, as a transport was told: headers to look at, headers and parameters to pass over."""
+
+    def __init__(self, identify: Any, ignore: Any) -> None:
+        self._identify = IDENTIFIES | _names("identify", identify)
+        self._ignore = _names("ignore", ignore)
+
+    def asked(self, request: Any, body: bytes, origin: str) -> Asked:
+        """Return what there is to say of a request with this body. `origin` is what no other run has."""
+        url = request.url
+        place = f"{url.scheme}://{url.netloc.decode('ascii', 'replace').rpartition('@')[2]}{url.path}"
+        query = sorted(item for item in url.params.multi_items() if item[0].lower() not in self._ignore)
+        shown = [item for item in query if item[0].lower() not in SECRETS]
+        secret = [item for item in query if item[0].lower() in SECRETS]
+        secret += sorted((name, value) for name, value in _headers(request) if name in self._identify - self._ignore)
+        parts = [request.method.upper().encode(), place.encode(), repr(shown).encode(), _stable(request, body)]
+        if secret:
+            parts.append(f"{origin} {secret!r}".encode())
+        content = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            content.update(len(part).to_bytes(8, "big") + part)
+        step = "http_" + re.sub(r"\W+", "_", url.host or "local")
+        return Asked(f"{request.method.upper()} {place}", content.hexdigest(), request.method.upper(), step, body)
+
+    def beside(self, request: Any) -> dict[str, list[str]]:
+        """Return the headers that are no part of a request's key, and are not known to be others each time."""
+        found: dict[str, list[str]] = {}
+        for name, value in _headers(request):
+            if not (name in self._identify or name in self._ignore or name in VARIES or VARIES_LIKE.fullmatch(name)):
+                found.setdefault(name, []).append(_lasting(value))
+        return found
+
+
+def _names(setting: str, given: Any) -> frozenset[str]:
+    names = [] if isinstance(given, str) else list(given)
+    if isinstance(given, str) or not all(isinstance(name, str) for name in names):
+        raise WrongUse(f"DurableTransport({setting}={given!r}): must be a list of names, such as ['x-account']")
+    return frozenset(name.lower() for name in names)
+
+
+def _headers(request: Any) -> list[tuple[str, str]]:
+    return [(name.lower(), value) for name, value in request.headers.multi_items()]
+
+
+def _lasting(value: str) -> str:
+    """Return what two requests of one sender have in common in a header: of a signature who has signed, not when."""
+    signed = AWS_SIGNED.match(value)
+    if signed is not None:
+        return signed[1]
+    return value.partition(";")[0] if value.startswith("multipart/") else value  # its boundary is drawn at random
 
 
 def _stable(request: Any, body: bytes) -> bytes:

@@ -20,7 +20,8 @@ from outlast.adapters.http.answers import (
 from outlast.adapters.http.events import Listener
 from outlast.adapters.http.flavours import async_stream
 from outlast.adapters.http.passing import Passing
-from outlast.adapters.http.requests import NO_BODY, Asked, Tries, outgoing
+from outlast.adapters.http.requests import NO_BODY, Asked, outgoing
+from outlast.adapters.http.under_way import Headers, begin
 from outlast.core.definitions import AsyncStep, Call
 from outlast.core.effects import InBody, InStep
 from outlast.core.errors import WrongUse
@@ -40,7 +41,10 @@ def _is_short(response: Any) -> bool:
 
 
 class Sending:
-    """See the top of this file. `told` hears the events of the answer."""
+    """See the top of this file. `told` hears the events of the answer, `beside` are headers that are not recorded.
+
+    It is under way until `over` is called. Raises WrongUse where it could be taken for another that is.
+    """
 
     def __init__(
         self,
@@ -49,18 +53,20 @@ class Sending:
         request: Any,
         asked: Asked,
         settings: Settings,
-        tries: Tries,
+        beside: Headers,
         told: Callable[[Any], None] | None,
     ) -> None:
+        self._alike = begin(place, asked, beside)
         self.asked = asked
         self.settings = settings
         self.call: Call[Any]
         self._module = module
         self._place = place
         self._request = request
-        self._tries = tries
+        self._beside = beside
+        self._tries = self._alike.tries
         self._told = told
-        self._number = tries.take()
+        self._number = self._tries.take()
         self._branch = place.branch.current().path
         self._made = False  # it was sent in this execution of the run
 
@@ -163,6 +169,10 @@ class Sending:
 
     # -- in the body -------------------------------------------------------------------
 
+    def over(self, *_: object) -> None:
+        """Its outcome is known."""
+        self._alike.end(self._beside)
+
     def step(self, attempt: Callable[[str, str], Any]) -> AsyncStep[[str, str], Any]:
         """Return the step of this request alone. That its function says nothing of types saves looking them up."""
         attempt.__annotations__.clear()
@@ -182,6 +192,7 @@ class Sending:
 
         self.call = self.step(attempt)(self.asked.line, self.asked.digest)
         recorded = self.call.start()
+        recorded.add_done_callback(self.over)
         try:
             await asyncio.wait({recorded, passing.begun}, return_when="FIRST_COMPLETED")
         except asyncio.CancelledError as cancelled:

@@ -6,14 +6,13 @@ the whole is recorded. In a deterministic one, whose body knows no time but that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
-from weakref import WeakKeyDictionary
 
 from outlast.adapters.http.answers import RefusedResponse, answer_of
 from outlast.adapters.http.flavours import module_of, nothing_was_sent, transport_classes
-from outlast.adapters.http.requests import Tries, asked
+from outlast.adapters.http.requests import Telling
 from outlast.adapters.http.sending import Sending
 from outlast.core.definitions import SyncStep
 from outlast.core.effects import InBody
@@ -51,6 +50,8 @@ class DurableTransport(_Transport):
     - `spends`: its requests call models, so that a run's budget is looked at before the first of them, too.
     - `stream`: the name of a stream of the run, to which the events of an answer (server-sent events) are written while
       they come.
+    - `identify`: headers that tell requests apart, beside method, URL and body: `["x-account"]`. They are not recorded.
+    - `ignore`: headers, and parameters of the query, that tell nothing apart: others each time, or after a crash.
 
     Raises WrongUse for what makes no sense.
     """
@@ -63,6 +64,8 @@ class DurableTransport(_Transport):
         confirm: Callable[..., Any] | None = None,
         spends: bool = False,
         stream: str | None = None,
+        identify: Iterable[str] = (),
+        ignore: Iterable[str] = (),
     ) -> None:
         self._given = transport
         self._made: dict[tuple[str, str], Any] = {}
@@ -70,7 +73,7 @@ class DurableTransport(_Transport):
         self._confirm = confirm
         self._spends = spends
         self._told = None if stream is None else Stream(stream).write
-        self._tries: WeakKeyDictionary[Any, dict[tuple[Any, str], Tries]] = WeakKeyDictionary()
+        self._telling = Telling(identify, ignore)
         if isinstance(effect, str):
             self._settings(effect, ())
         elif not callable(effect):
@@ -96,6 +99,8 @@ class DurableTransport(_Transport):
             return this.respond(answer_of(await this.call))
         except Exception as error:  # noqa: BLE001 - whatever a step raises
             return this.fail(error)
+        finally:
+            this.over()
 
     def handle_request(self, request: Any) -> Any:
         """Do the same for a client without an event loop."""
@@ -103,12 +108,13 @@ class DurableTransport(_Transport):
         inner = self._inner(module, "HTTPTransport")
         if not isinstance(place, InBody):
             return inner.handle_request(request)
-        this = self._sending(module, place, request, request.read())
         if not place.ops.blocking:
+            line = self._telling.asked(request, b"", "").line
             raise WrongUse(
-                f"run {place.ops.run_id}: {this.asked.line} was sent by a client that blocks, in the async workflow "
+                f"run {place.ops.run_id}: {line} was sent by a client that blocks, in the async workflow "
                 f"{place.ops.workflow}, where it would hold up the worker; use an async client, or asyncio.to_thread"
             )
+        this = self._sending(module, place, request, request.read())
 
         def attempt(request: str, body: str) -> Any:
             return this.receive_blocking(inner)
@@ -119,6 +125,8 @@ class DurableTransport(_Transport):
             return this.respond(answer_of(this.call.result()))
         except Exception as error:  # noqa: BLE001 - whatever a step raises
             return this.fail(error)
+        finally:
+            this.over()
 
     def close(self) -> None:
         """Close what sends requests for clients without an event loop."""
@@ -159,12 +167,10 @@ class DurableTransport(_Transport):
         return [made for (_, its), made in self._made.items() if its == kind]
 
     def _sending(self, module: ModuleType, place: InBody, request: Any, body: bytes) -> Sending:
-        what = asked(request, body)
+        what = self._telling.asked(request, body, place.ops.origin())
         effect = self._effect if isinstance(self._effect, str) else self._effect(request)
         settings = self._settings(effect, (RefusedResponse, *nothing_was_sent(module)))
-        of_run = self._tries.setdefault(place.ops, {})
-        tries = of_run.setdefault((place.branch.current(), what.digest), Tries())
-        return Sending(module, place, request, what, settings, tries, self._told)
+        return Sending(module, place, request, what, settings, self._telling.beside(request), self._told)
 
     def _settings(self, effect: str, definite: tuple[type[BaseException], ...]) -> Settings:
         chosen: dict[str, Any] = {"effect": effect, "spends": self._spends}
