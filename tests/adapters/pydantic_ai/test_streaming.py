@@ -46,7 +46,7 @@ def _wait(event: threading.Event) -> None:
     assert event.wait(20), "the consumer has not seen the first token"
 
 
-async def test_a_recorded_answer_is_told_whole_and_ends_the_same(provider: Provider, restart: Restart) -> None:
+async def test_a_recorded_answer_is_told_in_its_pieces_and_ends_the_same(provider: Provider, restart: Restart) -> None:
     provider.script = lambda asked: Reply(WORDS)
     agent = Agent(provider.model(), name="agent", capabilities=[Durable()])
     passes: list[list[str]] = []
@@ -61,7 +61,7 @@ async def test_a_recorded_answer_is_told_whole_and_ends_the_same(provider: Provi
         return [whole, usage.output_tokens, [message.kind for message in answer.all_messages()]]
 
     assert await restart.result(go()) == [WORDS, 5, ["request", "response"]]
-    assert passes == [["one", " two", " three", " four"], [WORDS]]
+    assert passes == [["one", " two", " three", " four"]] * 2
     assert provider.times == 1
 
 
@@ -84,6 +84,70 @@ async def test_a_consumer_that_stops_reading_leaves_the_whole_answer_recorded(
 
     assert await restart.result(go()) == f"one / {WORDS}"
     assert provider.times == 2
+
+
+@pytest.mark.parametrize("by", ["break", "error"])
+async def test_a_consumer_that_stops_before_the_end_reads_the_same_again(
+    by: str, provider: Provider, restart: Restart
+) -> None:
+    stopped = threading.Event()
+    provider.script = lambda asked: Reply(WORDS, before=lambda n: None if n < 3 else _wait(stopped))
+    agent = Agent(provider.model(), name="agent", capabilities=[Durable()])
+    acted: list[str] = []
+
+    @outlast.step
+    async def act(what: str) -> str:
+        acted.append(what)
+        return what
+
+    @workflow(loop="native")
+    async def go() -> str:
+        parts = []
+        try:
+            async with agent.run_stream("go") as answer:
+                async for text in answer.stream_text(delta=True, debounce_by=None):
+                    parts.append(text)
+                    if len(parts) == 2:
+                        stopped.set()
+                        if by == "break":
+                            break
+                        raise KeyError(text)
+        except KeyError:
+            parts.append("error")
+        said = await act("|".join(parts))
+        await restart.point()
+        return said
+
+    assert await restart.result(go()) == acted[0] == "one| two" + ("|error" if by == "error" else "")
+    assert len(acted) == 1
+    assert provider.times == 1
+
+
+async def test_a_consumer_that_is_cancelled_does_not_wait_for_the_rest(provider: Provider, open_app: OpenApp) -> None:
+    over = threading.Event()
+    provider.script = lambda asked: Reply(WORDS, before=lambda n: None if n < 2 else _wait(over))
+    agent = Agent(provider.model(), name="agent", capabilities=[Durable()])
+
+    @workflow(loop="native")
+    async def go() -> str:
+        begun = asyncio.Event()
+
+        async def read() -> None:
+            async with agent.run_stream("go") as answer:
+                async for _ in answer.stream_text(delta=True, debounce_by=None):
+                    begun.set()
+
+        reading = asyncio.create_task(read())
+        await begun.wait()
+        reading.cancel()
+        await asyncio.wait({reading})
+        return "cancelled" if reading.cancelled() and not over.is_set() else "read on"
+
+    async with open_app() as app:
+        try:
+            assert await (await app.start(go())).result(timeout=15) == "cancelled"
+        finally:
+            over.set()
 
 
 async def test_an_answer_that_breaks_off_raises_where_it_is_read(provider: Provider, restart: Restart) -> None:

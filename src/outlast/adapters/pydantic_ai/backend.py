@@ -35,7 +35,7 @@ from pydantic_core import to_jsonable_python
 
 from outlast.adapters.journaled import MODEL, journaled
 from outlast.adapters.pydantic_ai.effects import UNMARKED, ToolCalls
-from outlast.adapters.pydantic_ai.streaming import relay_here
+from outlast.adapters.pydantic_ai.streaming import Relay, relay_here
 from outlast.core.identity import here
 from outlast.core.settings import Settings
 from outlast.runtime.run_usage import record_usage
@@ -103,7 +103,7 @@ class StepBackend(JournalCallableOperationBackend[Any]):
         step = self._step(operation_id, cache_key, ctx, config)
         is_tool = isinstance(operation_id, ToolsetCallToolId)
         marked = isinstance(config, ToolCalls) and config.marked
-        around, executed = contextvars.copy_context(), False
+        around, executed, relay = contextvars.copy_context(), False, relay_here.get()
 
         async def attempt() -> Any:
             nonlocal executed
@@ -114,6 +114,7 @@ class StepBackend(JournalCallableOperationBackend[Any]):
             payload = await body()
             if isinstance(operation_id, ModelRequestId | ModelCompactMessagesId):
                 tell_usage(JSON_CODEC.load(ModelResponse, payload))
+                return _with_pieces(payload, relay)
             return payload if tool is None else _with_usage(payload, tool.spent())
 
         try:
@@ -130,7 +131,7 @@ class StepBackend(JournalCallableOperationBackend[Any]):
             raise _whole(error) from error.__cause__
         finally:
             record_durable_unit(executed=executed)
-        return _told(kept, ctx) if is_tool else kept
+        return _told(kept, ctx) if is_tool else _without_pieces(kept, relay)
 
     def _step(
         self, operation: DurableOperationId, given: tuple[object, ...], ctx: RunContext[Any] | None, config: Any
@@ -220,6 +221,26 @@ def tell_usage(response: ModelResponse) -> None:
 
 def _copied(usage: RunUsage) -> RunUsage:
     return replace(usage, details=dict(usage.details))
+
+
+# -- what is recorded of a streamed answer ------------------------------------------------
+
+_PIECES = "outlast_pieces"
+
+
+def _with_pieces(payload: Any, relay: Relay | None) -> Any:
+    """Add to an answer the pieces in which its reader has seen it."""
+    pieces = relay.sizes() if relay is not None else {}
+    return payload | {_PIECES: pieces} if pieces and isinstance(payload, dict) else payload
+
+
+def _without_pieces(kept: Any, relay: Relay | None) -> Any:
+    """Take them off again, for a reader that is to see it as it was seen before."""
+    if not isinstance(kept, dict) or _PIECES not in kept:
+        return kept
+    if relay is not None:
+        relay.pieces = kept[_PIECES]
+    return {name: value for name, value in kept.items() if name != _PIECES}
 
 
 # -- what is recorded of a tool's call ---------------------------------------------------

@@ -3,30 +3,34 @@
 The request itself is a step, which reads the provider's stream to its end and is recorded with the whole answer. While
 it does, it passes each event on: into the run's stream, whose readers end with each token once, and through a `Relay`
 to whoever consumes the stream in the body (`run_stream`, `node.stream`, the handler of one call of `run`). When the
-request is not made, since it is recorded, the consumer is given the whole answer, each part in one event.
+request is not made, since it is recorded, the consumer is given the answer in the pieces that its text came in, for it
+may stop after any of them, and act on what it has read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import datetime
+from itertools import accumulate, pairwise
 from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
+    ModelResponsePart,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
     TextPartDelta,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
@@ -39,6 +43,9 @@ from outlast.runtime.publishing import stream
 
 Handler = Callable[[RunContext[Any], AsyncIterable[Any]], Awaitable[None]]
 
+Pieces = dict[str, list[int]]
+"""By the index of a part of an answer: how many characters its text had in each event."""
+
 _END = object()
 
 
@@ -47,12 +54,19 @@ class Relay:
 
     def __init__(self) -> None:
         self._events: asyncio.Queue[Any] = asyncio.Queue()
-        self.used = False
+        self._sizes: dict[str, list[int]] = {}
+        self.pieces: Pieces = {}
+        """What is recorded of the pieces, when the answer is."""
 
     def put(self, event: ModelResponseStreamEvent) -> None:
         """Pass an event on."""
-        self.used = True
+        if isinstance(event, PartStartEvent | PartDeltaEvent):
+            self._sizes.setdefault(str(event.index), []).append(len(_text_of(event)))
         self._events.put_nowait(event)
+
+    def sizes(self) -> Pieces:
+        """Return the pieces that have passed, of those parts that came in several."""
+        return {index: sizes for index, sizes in self._sizes.items() if len(sizes) > 1}
 
     def end(self) -> None:
         """Say that no more will come."""
@@ -105,6 +119,12 @@ def _text_of(event: Any) -> str:
     return ""
 
 
+def _is_on_its_loop(place: InBody) -> bool:
+    """Tell whether this code is on the loop on which the steps of its run are made."""
+    body = getattr(place.ops, "body", None)
+    return isinstance(place.branch.current(), NativeBranch) and body is not None and body.is_here()
+
+
 class LiveModel(WrapperModel):
     """A model whose requests are steps, and whose streamed answers reach the body while the step reads them."""
 
@@ -118,8 +138,8 @@ class LiveModel(WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Make the request, or be told what is recorded of it; give the answer as it comes in."""
         place, wrapped = here.get(), self.wrapped
-        if not (isinstance(place, InBody) and isinstance(place.branch.current(), NativeBranch)):
-            # A deterministic body has a loop of its own, to which nothing comes but what is recorded.
+        if not (isinstance(place, InBody) and _is_on_its_loop(place)):
+            # A deterministic body, and code in a thread, has a loop to which nothing comes but what is recorded.
             async with wrapped.request_stream(
                 messages, model_settings, model_request_parameters, run_context
             ) as completed:
@@ -137,15 +157,25 @@ class LiveModel(WrapperModel):
             finally:
                 relay.end()
 
+        consumer = asyncio.current_task()
         reading = asyncio.create_task(whole(), name="outlast-model-stream")
         try:
             first = await relay.next()
             if first is None:  # nothing came in live
-                yield await reading
-            else:
-                live = LiveResponse(relay, first, reading, self.wrapped, model_request_parameters)
+                completed = await reading
+                yield InPieces(completed.get(), model_request_parameters, relay.pieces) if relay.pieces else completed
+                return
+            live = LiveResponse(relay, first, reading, self.wrapped, model_request_parameters)
+            try:
                 yield live
-                await live.finish()
+            except BaseException as stopped:
+                # Who stops reading, by `break` or an error of its own, leaves the rest to be recorded: it is paid for,
+                # and this code reads the same after a crash. Who is cancelled is in a hurry. The framework closes this
+                # in another task than the reader's.
+                if isinstance(stopped, GeneratorExit) and consumer is not None and not consumer.cancelling():
+                    await live.finish()
+                raise
+            await live.finish()
         finally:
             if not reading.done():
                 reading.cancel()
@@ -153,6 +183,37 @@ class LiveModel(WrapperModel):
                     await reading
             elif not reading.cancelled():
                 reading.exception()  # it was raised where the answer was read, or nobody read on
+
+
+class InPieces(CompletedStreamedResponse):
+    """An answer that is recorded, in the pieces that its text came in."""
+
+    def __init__(self, response: ModelResponse, parameters: ModelRequestParameters, pieces: Pieces) -> None:
+        super().__init__(response, model_request_parameters=parameters, replay_events=True)
+        self._pieces = pieces
+
+    async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        for index, part in enumerate(self.response.parts):
+            for event in _events_of(index, part, self._pieces.get(str(index), [])):
+                self._parts_manager.apply_event(event)
+                yield event
+
+    def get(self) -> ModelResponse:
+        whole = super().get()
+        if self._finished:
+            return whole
+        return replace(whole, parts=self._parts_manager.get_parts(), state=StreamedResponse.get(self).state)
+
+
+def _events_of(index: int, part: ModelResponsePart, sizes: list[int]) -> Iterator[ModelResponseStreamEvent]:
+    """Yield what a part came in as; one event where that is not known, such as of a call of a tool."""
+    if not isinstance(part, TextPart) or sum(sizes) != len(part.content):
+        yield PartStartEvent(index=index, part=part)
+        return
+    ends = list(accumulate(sizes))
+    yield PartStartEvent(index=index, part=replace(part, content=part.content[: ends[0]]))
+    for start, end in pairwise(ends):
+        yield PartDeltaEvent(index=index, delta=TextPartDelta(content_delta=part.content[start:end]))
 
 
 class LiveResponse(StreamedResponse):
