@@ -17,6 +17,7 @@ conversation is the same after a crash, whoever stores it or compares it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -42,13 +43,13 @@ from pydantic_core import to_jsonable_python
 from outlast.adapters.journaled import MODEL, in_body, journaled
 from outlast.adapters.pydantic_ai.backend import StepBackend, tell_usage, tool_here
 from outlast.adapters.pydantic_ai.effects import METADATA_KEY, UNMARKED, Effects, calls_of
+from outlast.adapters.pydantic_ai.side_by_side import under_way
 from outlast.adapters.pydantic_ai.streaming import Handler, LiveModel, passing_on
 from outlast.adapters.pydantic_ai.waiting import EventWaiter, allowed
-from outlast.core.effects import InBody, InStep
+from outlast.core.effects import InBody, InStep, Operations
 from outlast.core.errors import WrongUse
 from outlast.core.identity import Branch, here, placed
 from outlast.core.settings import Changes, Settings
-from outlast.runtime.operations import now
 
 BEGAN = Settings().with_(effect="pure")
 
@@ -161,7 +162,13 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
             return await super().wrap_run(ctx, handler=handler)
         branch = self._branch(place, ctx.run_id or "")
         self._runs[place.ops].pop(ctx.run_id or "", None)
-        with placed(InBody(place.ops, branch)), external_event_scope(EventWaiter()), replay_scope():
+        prompt = _shown(ctx.prompt)
+        with (
+            under_way(place, self.name, ctx, prompt),
+            placed(InBody(place.ops, branch)),
+            external_event_scope(EventWaiter()),
+            replay_scope(),
+        ):
             await journaled(
                 "agent",
                 _nothing,
@@ -169,10 +176,10 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
                 decode=_same,
                 settings=BEGAN,
                 key="prompt",
-                arguments={"prompt": _shown(ctx.prompt)},
+                arguments={"prompt": prompt},
             )
             result = await super().wrap_run(ctx, handler=handler)
-            _give_times(result.all_messages(), ctx.run_id)
+            _give_times(place.ops, result.all_messages(), ctx.run_id)
             return result
 
     def _check_step(self, place: Any) -> None:
@@ -190,12 +197,13 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
     ) -> ModelResponse:
         """Make steps of the requests to the model, and pass on what is streamed."""
-        if not self.in_durable_context:
+        place = here.get()
+        if not isinstance(place, InBody):
             response = await super().wrap_model_request(ctx, request_context=request_context, handler=handler)
-            if isinstance(here.get(), InStep):  # of a tool, or of the user's own
+            if isinstance(place, InStep):  # of a tool, or of the user's own
                 tell_usage(response)
             return response
-        _give_times(request_context.messages, ctx.run_id)
+        _give_times(place.ops, request_context.messages, ctx.run_id)
 
         async def live(request_context: ModelRequestContext) -> ModelResponse:
             request_context.model = LiveModel(request_context.model)
@@ -258,9 +266,12 @@ def _shown(prompt: Any) -> Any:
     return to_jsonable_python(prompt, serialize_unknown=True, bytes_mode="base64")
 
 
-def _give_times(messages: list[Any], run_id: str | None) -> None:
-    """Give the messages that this side has made since the model's last answer the time of what was recorded last."""
-    at = now()
+def _give_times(ops: Operations, messages: list[Any], run_id: str | None) -> None:
+    """Give the messages that this side has made since the model's last answer the time of what was recorded last.
+
+    In a thread (`run_sync` in `asyncio.to_thread`), too, where `outlast.now()` is refused.
+    """
+    at = datetime.fromtimestamp(ops.now(), UTC)
     for message in reversed(messages):
         if not isinstance(message, ModelRequest) or message.run_id not in (None, run_id):
             return
