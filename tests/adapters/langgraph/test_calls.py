@@ -234,6 +234,33 @@ def test_a_structured_answer_keeps_its_type(tmp_path: Path, provider: Provider) 
     assert run_of(tmp_path, agent)["structured_response"] == Weather(sunny=True)
 
 
+def test_agents_of_a_native_body_keep_their_own_answers(tmp_path: Path, provider: Provider) -> None:
+    """There no task tells their calls apart, and which of them comes first may be otherwise after a crash."""
+    provider.script = lambda asked: Reply(f"you said {asked.said(-1)}")
+    agent = create_agent(model(provider.stand_in.url), [plain], middleware=[Middleware()], name="plain")
+    order = ["one", "two"]
+
+    @outlast.workflow(name="agents", loop="native")
+    async def body() -> dict[str, str]:
+        answers = await asyncio.gather(*(agent.ainvoke({"messages": [("user", name)]}) for name in order))
+        said = {name: last(answer) for name, answer in zip(order, answers, strict=True)}
+        if order[0] == "one":
+            order.reverse()
+            raise RuntimeError("the body has a fault")
+        return said
+
+    async def scene() -> Any:
+        async with app_at(tmp_path) as app:
+            run = await app.start(body(), id="r")
+            with pytest.raises(RuntimeError, match="has a fault"):
+                await run.result(30)
+            await app.resume("r")
+            return await run.result(30)
+
+    assert asyncio.run(scene()) == {"one": "you said one", "two": "you said two"}
+    assert len(provider.stand_in.asked()) == 2
+
+
 def test_what_a_model_uses_is_counted(tmp_path: Path, provider: Provider) -> None:
     agent = durable(create_agent(provider.calls(*TWO[1:]), [plain], middleware=[Middleware()], name="counted"))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, HumanMessage
+from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
@@ -185,6 +186,78 @@ async def test_in_a_native_body_without_a_graph_it_is_recorded_too(tmp_path: Pat
             await app.resume("t")
             assert await run.result() == ["you said hello", "you said hello", "you said last"]
         assert asked(stand_in) == ["hello", "hello", "last"]
+
+
+async def test_models_that_are_asked_the_same_keep_their_own_answers(url: str, tmp_path: Path) -> None:
+    """Which of them is asked first may be otherwise when the node runs again."""
+    with serving(lambda asked: Reply(f"I am {asked.body['model']}"), tmp_path / "asked") as stand_in:
+        names = ["a", "b"]
+        jury = {name: durable_model(model(stand_in).model_copy(update={"model_name": name})) for name in names}
+
+        async def node(_: Log) -> Any:
+            answers = await asyncio.gather(*(jury[name].ainvoke("guilty?") for name in names))
+            said = {name: answer.content for name, answer in zip(names, answers, strict=True)}
+            names.sort(reverse=True)
+            interrupt("go on?")
+            return {"log": [said]}
+
+        assert await run_again(url, node) == [{"a": "I am a", "b": "I am b"}]
+        assert len(stand_in.asked()) == 2
+
+
+class Thing:
+    """What a maker's own model takes, and prints as another text each time."""
+
+
+async def test_what_is_bound_may_be_an_object(url: str, tmp_path: Path) -> None:
+    with serving(says, tmp_path / "asked") as stand_in:
+        asked_with: list[Any] = []
+
+        class Model(ChatOpenAI):
+            async def ainvoke(self, *args: Any, thing: Any = None, **kwargs: Any) -> Any:
+                asked_with.append(thing)
+                return await super().ainvoke(*args, **kwargs)
+
+        made = Model(base_url=stand_in.url, api_key="none", model="stand-in")  # type: ignore[arg-type]
+
+        async def node(_: Log) -> Any:
+            said = (await durable_model(made).bind(thing=Thing()).ainvoke("hello")).content
+            interrupt("go on?")
+            return {"log": [said]}
+
+        assert await run_again(url, node) == ["you said hello"]
+        assert [type(thing) for thing in asked_with] == [Thing]
+
+
+async def test_fields_may_be_set_by_the_config(url: str, tmp_path: Path) -> None:
+    with serving(says, tmp_path / "asked") as stand_in:
+        made = durable_model(model(stand_in), settings={"timeout": 20}).configurable_fields(
+            temperature=ConfigurableField(id="heat")
+        )
+
+        async def node(_: Log) -> Any:
+            warm, cold = (made.with_config(configurable={"heat": heat}) for heat in (1.0, 0.5))
+            said = [(await warm.ainvoke("hello")).content, (await cold.ainvoke("hello")).content]
+            interrupt("go on?")
+            return {"log": said}
+
+        assert await run_again(url, node) == ["you said hello"] * 2
+        assert sorted(body["temperature"] for body in stand_in.asked()) == [0.5, 1.0]
+
+
+async def test_a_call_that_blocks_is_refused_in_an_async_body(tmp_path: Path) -> None:
+    with serving(says, tmp_path / "asked") as stand_in:
+        made = durable_model(model(stand_in))
+
+        @workflow(name="blocks", loop="native")
+        async def blocks() -> Any:
+            return made.invoke("hello").content
+
+        async with App(f"sqlite:///{tmp_path}/agent.db") as app:
+            run = await app.start(blocks(), id="t")
+            with pytest.raises(WrongUse, match=r"workflow blocks \(run t\), .* write: await \.\.\.\.ainvoke\("):
+                await run.result()
+        assert stand_in.asked() == []
 
 
 async def test_elsewhere_it_is_the_model_that_it_was(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from outlast.adapters.journaled import in_body, journaled
 from outlast.adapters.langgraph.tasks import TaskBranch
 from outlast.core.definitions import SyncStep
 from outlast.core.effects import InBody
+from outlast.core.errors import WrongUse
 from outlast.core.identity import Branch, here
 from outlast.core.settings import Settings
 from outlast.runtime.run_usage import spent_nothing
@@ -92,9 +93,15 @@ class Kept(Generic[T]):
                     return self._told(kept)
 
     def call_in_thread(self, make: Callable[[], T]) -> T:
-        """Do so, blocking, for code of a run in a thread."""
+        """Do so, blocking, for code of a run in a thread. Raises WrongUse in that of an async body."""
         if not in_body():
             return make()
+        ops = cast("InBody", here.get()).ops
+        if not ops.blocking:
+            raise WrongUse(
+                f"{self._name} was called by invoke(...), or batch or stream, in async workflow {ops.workflow} (run "
+                f"{ops.run_id}), where it would block the worker; write: await ....ainvoke(...), or abatch or astream"
+            )
         around = contextvars.copy_context()
 
         def attempt(**arguments: Any) -> Any:

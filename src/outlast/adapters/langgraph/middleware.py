@@ -18,9 +18,10 @@ from langgraph.types import Command
 from pydantic import ValidationError
 
 from outlast.adapters.journaled import MODEL
+from outlast.adapters.langgraph.asked import digest_of
 from outlast.adapters.langgraph.calls import Kept
 from outlast.adapters.langgraph.models import count, name_of, telling_usage, text_of
-from outlast.adapters.langgraph.tasks import tool_errors, within
+from outlast.adapters.langgraph.tasks import in_task, tool_errors, within
 from outlast.adapters.langgraph.tokens import Given, writing_tokens
 from outlast.core.effects import InStep
 from outlast.core.errors import WrongUse
@@ -91,7 +92,8 @@ class Middleware(AgentMiddleware[Any, Any, Any]):
         return _response(self._call_of(request).call_in_thread(ask))
 
     def _call_of(self, request: ModelRequest[Any]) -> Kept[list[Any]]:
-        return Kept("model", self._model, arguments={"model": name_of(request.model)}, given=_said)
+        key = None if in_task() else _digest(request)
+        return Kept("model", self._model, key=key, arguments={"model": name_of(request.model)}, given=_said)
 
     # -- tools ---------------------------------------------------------------------
 
@@ -145,6 +147,13 @@ def _given(name: str, said: Any) -> Settings | None:
     if said is True or not isinstance(said, str | Settings):
         raise WrongUse(f"the effect of the tool {name} is 'pure', 'idempotent', 'once', a dict or False, not {said!r}")
     return effect_of(name=name, given={name: said})
+
+
+def _digest(request: ModelRequest[Any]) -> str:
+    """Return what tells a model's call from others where no task does: agents may run side by side there."""
+    said = [request.system_message, *request.messages] if request.system_message else request.messages
+    how = (request.tools, request.tool_choice, request.response_format, request.model_settings)
+    return digest_of(request.model, said, *how)
 
 
 def _response(kept: list[Any]) -> ModelResponse[Any]:

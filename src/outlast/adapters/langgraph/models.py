@@ -7,18 +7,18 @@ the model, of a class made of the model's own, so that whatever is built on it (
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_to_dict
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 
 from outlast.adapters.journaled import MODEL, in_body
+from outlast.adapters.langgraph.asked import digest_of, kind_of
 from outlast.adapters.langgraph.calls import Kept
 from outlast.adapters.langgraph.tokens import writing_tokens
 from outlast.core.errors import WrongUse
@@ -26,11 +26,6 @@ from outlast.core.settings import Changes, Settings
 from outlast.runtime.run_usage import record_usage
 
 M = TypeVar("M", bound=BaseChatModel)
-
-OURS = "_outlast"
-"""Where a copy has what it was made with. (It is no field: a model's fields are its maker's.)"""
-DRAWN = ("id", "response_metadata", "usage_metadata")
-"""What messages that say the same may differ in."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,8 @@ class _Given:
 def durable_model(model: M, *, tokens: str | None = None, settings: Changes | None = None) -> M:
     """Return a copy of a chat model whose calls are steps, `model`, where the body of a run makes them.
 
-    A call is known by what it is asked, so parallel calls are told apart; a node that runs again has to ask the same.
+    A call is known by which model is asked what, so parallel calls are told apart; a node that runs again has to ask
+    the same.
     Elsewhere than in a run's body the copy does what the model does. `invoke`, `ainvoke`, `batch`, `abatch`;
     `stream` and `astream` give the whole answer in one piece there.
 
@@ -57,28 +53,32 @@ def durable_model(model: M, *, tokens: str | None = None, settings: Changes | No
             "bind tools, retries and the like to what it returns"
         )
     copy = model.model_copy()
-    copy.__class__ = _class_of(type(model))
-    copy.__dict__[OURS] = _Given(MODEL.with_(**(settings or {})), tokens)
+    kind: Any = next(one for one in type(model).__mro__ if not issubclass(one, _Recorded))
+    copy.__class__ = _class_of(kind, _Given(MODEL.with_(**(settings or {})), tokens))
     return copy
 
 
 @lru_cache(maxsize=100)
-def _class_of(kind: type[BaseChatModel]) -> type[Any]:
-    """Return a class of models of this kind whose calls are recorded; it bears the same name."""
-    if issubclass(kind, _Recorded):
-        return kind
+def _class_of(kind: type[BaseChatModel], given: _Given) -> type[Any]:
+    """Return a class of models of this kind whose calls are recorded; it bears the same name.
+
+    What the copy was made with is the class's, so that what LangChain constructs anew of it has that, too.
+    """
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     made: type[Any] = type(kind)(kind.__name__, (_Recorded, kind), names)  # type: ignore[misc]
+    made._outlast = given  # not among `names`, of which pydantic would make a private attribute of each model
     return made
 
 
 class _Recorded:
     """Goes before a model's own class, whose methods it calls in steps."""
 
+    _outlast: ClassVar[_Given]
+
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> AIMessage:
         if not in_body():
             return cast("AIMessage", super().invoke(input, config, **kwargs))  # type: ignore[misc]
-        made, given = _call_of(self, input, kwargs), self.__dict__[OURS]
+        made, given = _call_of(self, input, kwargs), self._outlast
 
         def ask() -> AIMessage:
             with writing_tokens(given.tokens, in_thread=True) as joined:
@@ -90,7 +90,7 @@ class _Recorded:
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> AIMessage:
         if not in_body():
             return cast("AIMessage", await super().ainvoke(input, config, **kwargs))  # type: ignore[misc]
-        made, given = _call_of(self, input, kwargs), self.__dict__[OURS]
+        made, given = _call_of(self, input, kwargs), self._outlast
 
         async def ask() -> AIMessage:
             with writing_tokens(given.tokens) as joined:
@@ -114,22 +114,8 @@ class _Recorded:
 
 
 def _call_of(model: Any, input: Any, kwargs: dict[str, Any]) -> Kept[AIMessage]:
-    given: _Given = model.__dict__[OURS]
-    messages = model._convert_input(input).to_messages()
-    asked = [
-        {name: value for name, value in message_to_dict(one)["data"].items() if name not in DRAWN} for one in messages
-    ]
-    digest = hashlib.sha256(json.dumps([asked, kwargs], sort_keys=True, default=str).encode()).hexdigest()[:8]
-    return Kept("model", given.settings, key=digest, arguments={"model": name_of(model)}, given=_said)
-
-
-def _said_in(message: BaseMessage) -> dict[str, Any]:
-    return {name: value for name, value in message_to_dict(message)["data"].items() if name not in DRAWN}
-
-
-def _kind_of(value: Any) -> str:
-    """Tell an object that is no JSON by what it is: how it prints may be another text each time."""
-    return str(getattr(value, "__qualname__", type(value).__qualname__))
+    digest = digest_of(model, model._convert_input(input).to_messages(), kwargs)
+    return Kept("model", model._outlast.settings, key=digest, arguments={"model": name_of(model)}, given=_said)
 
 
 def _counted(model: Any, message: AIMessage) -> AIMessage:
@@ -167,7 +153,7 @@ def name_of(model: Any) -> str:
 
 def text_of(value: Any) -> str:
     """Return what a `confirm` or a person has said that a call gave, as the text of a message."""
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if isinstance(value, str) else json.dumps(value, default=kind_of)
 
 
 def _said(value: Any) -> AIMessage:

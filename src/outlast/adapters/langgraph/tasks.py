@@ -177,6 +177,12 @@ def _flat(path: Any) -> Iterator[str]:
             yield str(part)
 
 
+def in_task() -> bool:
+    """Tell whether this code is in a graph that is run as a run, whose tasks tell apart what they call."""
+    place = here.get()
+    return isinstance(place, InBody) and isinstance(place.branch.current(), TaskBranch)
+
+
 @contextmanager
 def within(name: str) -> Iterator[None]:
     """Enter a scope of a task for what is called in it under a name, such as a tool's call that runs other agents."""
