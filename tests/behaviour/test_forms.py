@@ -142,3 +142,21 @@ async def test_an_answer_without_the_form_that_a_run_needs_opens_the_question_ag
         assert again.problem.startswith("it was approved without the form, which asks for 'cents'")
         await app.approve(asked.id, form={"cents": 5})
         assert await run.result() == {"cents": 5}
+
+
+@workflow
+async def filling_anything() -> Any:
+    answer = await outlast.approve("What?", form=Any)
+    return [answer.form, bool(await outlast.approve("Sure?", form=Any))]
+
+
+@pytest.mark.parametrize("form", [{"decisions": [{"type": "edit"}]}, [1, 2], "five", 5])
+async def test_a_form_may_be_any_json_and_left_out(open_app: OpenApp, form: Any) -> None:
+    async with open_app() as app:
+        run = await app.start(filling_anything())
+        (asked,) = await open_ones(app)
+        assert asked.form == {}  # the JSON schema of whatever you like
+        await app.approve(asked.id, form=form)
+        (sure,) = await open_ones(app)
+        await app.approve(sure.id)
+        assert await run.result() == [form, True]

@@ -145,9 +145,9 @@ def approve(
     The question is listed by `app.approvals()` and `outlast approvals` from when all that was recorded before is
     committed, with `data` (what they need to decide), and for whom it is (`to`, a text of yours). It is answered once,
     with `app.approve` or `app.reject`. `form` is a dataclass, pydantic model or the like that whoever answers may fill
-    in. After `timeout` seconds it expires, and TimeoutError is raised: ask somebody else then. Where the wait is
-    cancelled, or the run ends, the question is withdrawn. `key` names it in the journal, as it does a step. Raises
-    WrongUse outside of a workflow, EncodingError for data that cannot be stored.
+    in, or `typing.Any` for any JSON. After `timeout` seconds it expires, and TimeoutError is raised: ask somebody else
+    then. Where the wait is cancelled, or the run ends, the question is withdrawn. `key` names it in the journal, as it
+    does a step. Raises WrongUse outside of a workflow, EncodingError for data that cannot be stored.
     """
     place = body_here("approve()")
     for name, text in (("question", question), ("to", to)):

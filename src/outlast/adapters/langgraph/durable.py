@@ -21,18 +21,21 @@ from langgraph.errors import GraphDrained
 from langgraph.pregel import Pregel
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt
+from pydantic import ValidationError
 
 import outlast
+from outlast.adapters.langgraph.asking import Refused, answer_of, is_invalid_resume, problem_of, question_of
 from outlast.adapters.langgraph.clients import Asked, StoreClient
 from outlast.adapters.langgraph.saver import Saver
 from outlast.adapters.langgraph.tasks import TaskBranch, Tasks
 from outlast.adapters.langgraph.writing import Writing
+from outlast.core.arguments import check_text
 from outlast.core.effects import InBody
 from outlast.core.errors import StoreError, WrongUse
 from outlast.core.identity import here, placed
 from outlast.core.native_engine import NativeEngine
 from outlast.core.workflows import Workflow
-from outlast.runtime.approvals import Approval
+from outlast.runtime.approvals import MAX_TEXT_BYTES
 from outlast.runtime.native import TaskBody
 from outlast.runtime.registry import register
 from outlast.runtime.worker import Worker
@@ -73,7 +76,7 @@ class DurableGraph(Workflow[[Any, "RunnableConfig | None", Any], Any]):
             )
 
 
-def durable(graph: Pregel[Any, Any, Any, Any], *, name: str | None = None) -> DurableGraph:
+def durable(graph: Pregel[Any, Any, Any, Any], *, name: str | None = None, to: str = "") -> DurableGraph:
     """Make a compiled graph a workflow: `app.start(agent(input), id=...)` runs it, and `result()` gives its output.
 
     It is called as the graph is: `agent(input, config=None, context=None)`. Both are kept with the run, so a config has
@@ -81,11 +84,15 @@ def durable(graph: Pregel[Any, Any, Any, Any], *, name: str | None = None) -> Du
 
     The run survives its process: another worker goes on from the last checkpoint, with durability "sync". Its thread
     has the run's id, belongs to it, and is kept in the run's store; a checkpointer that the graph was compiled with is
-    not used. An `interrupt(value)` is asked as an approval, whose data is the value; the node gets the form that was
-    filled in, else True or False. When its worker is drained the run moves on before the next step of the graph.
+    not used. When its worker is drained the run moves on before the next step of the graph.
+
+    An `interrupt(value)` is asked as an approval, whose data is the value, and whose form is any JSON:
+    `app.approve(id, form={"decisions": [...]})`. The node gets the form that was filled in, else True or False;
+    LangChain's `HumanInTheLoopMiddleware` gets decisions. `to` is for whom the approvals are: `app.approvals(to=...)`.
 
     `name` is the workflow's name in stores, by default that of the graph. Raises WrongUse where it has none.
     """
+    check_text("durable", "to", to, MAX_TEXT_BYTES)
     called = name or graph.get_name()
     if called == UNNAMED:
         raise WrongUse(
@@ -93,7 +100,7 @@ def durable(graph: Pregel[Any, Any, Any, Any], *, name: str | None = None) -> Du
         )
 
     async def run(input: Any, config: RunnableConfig | None = None, context: Any = None) -> Any:
-        return await _Supervised(graph, config or {}, context).invoke(input)
+        return await _Supervised(graph, config or {}, context, to).invoke(input)
 
     caller = sys._getframe(1).f_globals  # whose module a worker has to import
     run.__module__, run.__qualname__ = str(caller.get("__name__")), called
@@ -137,7 +144,7 @@ class _WorkersClient(StoreClient):
 class _Supervised:
     """One execution of a run of a graph, by one worker."""
 
-    def __init__(self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, context: Any) -> None:
+    def __init__(self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, context: Any, to: str) -> None:
         place = cast("InBody", here.get())
         self._engine = cast("NativeEngine", place.ops)
         row = self._engine.row
@@ -146,6 +153,7 @@ class _Supervised:
         self._saver = Saver._of_run(_WorkersClient(worker), writing, getattr(graph.checkpointer, "serde", None))
         self._graph = graph.copy(update={"checkpointer": self._saver})
         self._context = context
+        self._to = to
         self._config: Any = {
             **config,
             "configurable": {**config.get("configurable", {}), "thread_id": row.id},
@@ -161,13 +169,21 @@ class _Supervised:
 
     async def _to_the_end(self, input: Any) -> Any:
         given = None if await self._has_begun() else input
+        result, asked = None, cast("Sequence[Interrupt[Any]]", ())
+        refused = Refused()
         while True:
-            result = await self._until_it_asks(given)
-            asked: Sequence[Interrupt[Any]] = result.get(INTERRUPT, ()) if isinstance(result, dict) else ()
+            try:
+                result = await self._until_it_asks(given)
+            except ValidationError as error:
+                if not (asked and is_invalid_resume(error)):
+                    raise
+                refused = refused.again(error)
+            else:
+                asked, refused = result.get(INTERRUPT, ()) if isinstance(result, dict) else (), Refused()
             if not asked:
                 return result
             heads = await self._saver.aheads(self._engine.row.id)
-            answers = await asyncio.gather(*(self._ask(question, _answers(heads, question.id)) for question in asked))
+            answers = await asyncio.gather(*(self._ask(one, _answers(heads, one.id), refused) for one in asked))
             given = Command(resume={question.id: answer for question, answer in zip(asked, answers, strict=True)})
 
     async def _has_begun(self) -> bool:
@@ -187,28 +203,16 @@ class _Supervised:
         finally:
             self._engine.on_leave(None)
 
-    async def _ask(self, question: Interrupt[Any], answered: int) -> Any:
-        """Return what a person answers. `answered` is how many answers its task has been given before."""
-        text = question.value if isinstance(question.value, str) else f"{self._engine.workflow} asks"
-        with outlast.scope(f"{question.id}-{answered}"):
-            approval = await outlast.approve(text, data=question.value)
-        return _answer(question.value, approval)
-
-
-def _answer(asked: Any, approval: Approval[Any]) -> Any:
-    """Return what the node is given: the form that was filled in, else whether it was approved.
-
-    LangChain's middleware for people in the loop asks about several calls of tools at once, and is given as many
-    decisions.
-    """
-    if approval.form is not None:
-        return approval.form
-    if not (isinstance(asked, dict) and {"action_requests", "review_configs"} <= asked.keys()):
-        return approval.approved
-    decision: dict[str, Any] = {"type": "approve" if approval.approved else "reject"}
-    if approval.note and not approval.approved:
-        decision["message"] = approval.note
-    return {"decisions": [decision for _ in asked["action_requests"]]}
+    async def _ask(self, question: Interrupt[Any], answered: int, refused: Refused) -> Any:
+        """Return what people answer. `answered` is how many answers its task has been given before."""
+        asked, problem = question.value, refused.problem
+        with outlast.scope(f"{question.id}-{answered}{f'~{refused.times}' if refused.times else ''}"):
+            while True:
+                text = question_of(self._engine.workflow, asked, problem)
+                answer = answer_of(asked, await outlast.approve(text, data=asked, form=Any, to=self._to))
+                problem = problem_of(question, answer)
+                if not problem:
+                    return answer
 
 
 def _answers(heads: Sequence[CheckpointTuple], id: str) -> int:
