@@ -40,6 +40,33 @@ def test_of_two_processes_that_take_a_turn_at_once_one_is_told(url: str, durabil
     assert (state[: len(before)], len(done), state[-1]) == (before, 1, done[0])  # of the other no more than its input
 
 
+def test_whoever_was_told_goes_on_from_what_is_there_and_adds_nothing_twice(saver: Saver) -> None:
+    """As the page says it: the input may be in the state already, and then there is none to give."""
+    conflicts: list[str] = []
+    graph = line_of("a", "b").compile(checkpointer=saver)
+
+    async def turn(text: str) -> None:
+        given: Any = {"log": [text]}
+        while True:
+            try:
+                await graph.ainvoke(given, thread())
+            except ThreadConflict:
+                conflicts.append(text)
+                state = await graph.aget_state(thread())
+                given = None if text in state.values.get("log", []) else {"log": [text]}
+            else:
+                return
+
+    async def turns() -> None:
+        await asyncio.gather(*(turn(str(n)) for n in range(4)))
+
+    asyncio.run(turns())
+    state = graph.get_state(thread())
+    assert sorted(entry for entry in state.values["log"] if entry.isdigit()) == ["0", "1", "2", "3"]
+    assert state.values["log"][-1] == "b"
+    assert (state.next, bool(conflicts)) == ((), True)
+
+
 def test_of_many_turns_at_once_in_one_process_those_that_are_not_told_are_kept(saver: Saver) -> None:
     graph = line_of("a", "b").compile(checkpointer=saver)
 

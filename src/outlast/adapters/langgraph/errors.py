@@ -8,8 +8,8 @@ from outlast.core.errors import OutlastError
 class ThreadConflict(OutlastError):
     """Another writer has put a checkpoint on the thread since this one read it, or has deleted the thread.
 
-    Nothing was written over it; invoke the graph again, and it begins from what is there now. `thread` is the thread's
-    id.
+    Nothing was written over it. The input of the call may be in the thread's state already: look there (`get_state`),
+    and go on with `invoke(None, config)` where it is, else invoke the graph again. `thread` is the thread's id.
     """
 
     def __init__(self, message: str, thread: str) -> None:

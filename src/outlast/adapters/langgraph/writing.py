@@ -150,7 +150,8 @@ def _check(answer: Answer, thread: str, ns: str, checkpoint: str | None) -> None
             came = f"after checkpoint {checkpoint}" if checkpoint else "while it was empty"
             raise ThreadConflict(
                 f"{where} has moved on: another writer has put checkpoint {head}, and this one goes on from what it "
-                f"read {came}. Nothing was written over it; invoke the graph again, on what is there now",
+                f"read {came}. Nothing was written over it. Look at its state (get_state): where the input of this "
+                "call is in it, go on with invoke(None, config), else invoke the graph again",
                 thread,
             )
         case NoCheckpoint():
