@@ -159,13 +159,13 @@ async def test_an_exit_in_a_task_of_a_runs_code_is_its_error_and_ends_no_worker(
             await asyncio.create_task(asyncio.to_thread(in_thread))  # type: ignore[arg-type]
 
     @workflow
-    async def other() -> str:
+    async def beside_an_exit() -> str:
         return "well"
 
     async with open_app() as app:
         with pytest.raises(StepError, match=r"asked the process to exit \(SystemExit: 3\)"):
             await (await app.start(native())).result()
-        assert await (await app.start(other())).result() == "well"
+        assert await (await app.start(beside_an_exit())).result() == "well"
 
 
 PROGRAM = """
