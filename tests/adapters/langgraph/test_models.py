@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from outlast import App, BudgetExceeded, Price, WrongUse, workflow
 from outlast.langgraph import durable, durable_model
 from tests.adapters.langgraph.graphs import Log
+from tests.adapters.langgraph.test_tokens import model
 from tests.adapters.stand_in import Asked, Reply, StandIn, ToolCall, serving
 
 
@@ -31,10 +32,6 @@ def says(asked: Asked) -> Reply:
     if asked.said(-1) == "fail once" and asked.number == 0:
         return Reply("no", status=400)
     return Reply(f"you said {asked.said(-1)}")
-
-
-def model(stand_in: StandIn) -> ChatOpenAI:
-    return ChatOpenAI(base_url=stand_in.url, api_key="none", model="stand-in", max_retries=0)  # type: ignore[arg-type]
 
 
 def asked(stand_in: StandIn) -> list[str]:

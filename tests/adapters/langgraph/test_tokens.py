@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,13 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_others = itertools.count()
+
+
 def model(stand_in: StandIn, **more: Any) -> ChatOpenAI:
-    return ChatOpenAI(base_url=stand_in.url, api_key="none", model="stand-in", max_retries=0, **more)
+    # Its clients are kept by address and limit, for one loop: the next test may have the same port, and another loop.
+    limit = 60 + next(_others)
+    return ChatOpenAI(base_url=stand_in.url, api_key="none", model="stand-in", max_retries=0, timeout=limit, **more)
 
 
 async def tokens_of(folder: Path, node: Callable[..., Any]) -> tuple[list[Any], int]:
